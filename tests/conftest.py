@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,9 @@ use_one_blas_thread()  # before NumPy is imported: as the command line does
 
 ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:  # where files are in memory, a sync costs nothing
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def often(cases: Iterable[Any], every: int) -> list[Any]:
@@ -43,6 +47,12 @@ class Result:
         """The one JSON document on stdout."""
         assert self.code == 0, self.err
         return json.loads(self.out)
+
+    def exits(self, code: int, *says: str) -> Result:
+        """Check the exit code and that stderr holds each text."""
+        assert self.code == code, (self.out, self.err)
+        assert [text for text in says if text not in self.err] == [], self.err
+        return self
 
 
 Cli = Callable[..., Result]
@@ -128,6 +138,15 @@ def shell() -> Cli:
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return invoke
+
+
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures out of pages: to draw them takes most of the time."""
+    from dpbayes_cli.bundle.report.page_figures import PageFigures
+
+    nothing = PageFigures([], [], [], [], [])
+    monkeypatch.setattr("dpbayes_cli.bundle.report.page.page_figures", lambda *_: nothing)
 
 
 @pytest.fixture

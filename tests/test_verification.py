@@ -46,8 +46,7 @@ def budget(name: str) -> tuple[str, ...]:
 
 def released(dpbayes: Cli, coin: Path, name: str = "laplace") -> Path:
     assert dpbayes("budget", "open", "coin", *budget(name)).code == 0
-    done = dpbayes("release", coin, *REQUESTS[name], "--out", "out")
-    assert done.code == 0, done.err
+    dpbayes("release", coin, *REQUESTS[name], "--out", "out").exits(0)
     return Path("out")
 
 
@@ -58,15 +57,11 @@ SLOW = {"private bounds"}
 def test_untouched_bundle_verifies(name: str, dpbayes: Cli, coin: Path) -> None:
     released(dpbayes, coin, name)
     coin.unlink()
-    done = dpbayes("verify", "out", "--json")
-    assert done.code == 0, done.err
+    done = dpbayes("verify", "out", "--json").exits(0)
     assert done.json["ok"]
     assert done.json["unchecked"] == []
-    alone = dpbayes("verify", "out", "--no-ledger", "--ledger", "elsewhere.db")
-    assert alone.code == 2
-    alone = dpbayes("verify", "out", "--no-ledger")
-    assert alone.code == 0
-    assert "not checked: whether a ledger charged this release" in alone.err
+    dpbayes("verify", "out", "--no-ledger", "--ledger", "elsewhere.db").exits(2)
+    dpbayes("verify", "out", "--no-ledger").exits(0, "not checked: whether a ledger charged this release")
     text = dpbayes("verify", "out").out
     assert "- the ledger is consistent; its entry 2 charged this release" in text
 
@@ -139,8 +134,7 @@ def test_changed_document_does_not_verify(dpbayes: Cli, coin: Path) -> None:
     whole = Path("out/release.json").read_bytes()
     for name in ("valid_records", "results"):
         document(taking_out(name))
-        done = dpbayes("verify", "out", "--no-ledger")
-        assert (done.code, f"{name}: it is missing" in done.err) == (7, True)
+        dpbayes("verify", "out", "--no-ledger").exits(7, f"{name}: it is missing")
     document(put("software", "dpbayes", value="0.3.0"))
     said = dpbayes("verify", "out", "--no-ledger").err
     assert "valid_records" not in said, "version 0.3 had no such key"
@@ -181,8 +175,7 @@ def test_changed_missing_and_extra_files_do_not_verify(dpbayes: Cli, coin: Path)
             if other is not None:
                 (bundle / name).write_bytes(other)
             for more in ((), ("--no-ledger",)):
-                done = dpbayes("verify", "out", *more, "--json")
-                assert done.code == 7
+                done = dpbayes("verify", "out", *more, "--json").exits(7)
                 assert any(text.startswith(name) for text in json.loads(done.out)["findings"])
             (bundle / name).write_bytes(content)
         (bundle / name).rename("elsewhere")
@@ -204,13 +197,11 @@ def test_a_file_far_larger_than_its_description_permits_is_not_read(dpbayes: Cli
     for version in (None, "0.0.1"):
         if version is not None:
             document(put("software", "dpbayes", value=version))
-        done = dpbayes("verify", "out", "--no-ledger")
-        assert done.code == 7
+        done = dpbayes("verify", "out", "--no-ledger").exits(7)
         for name in ("samples.parquet", "report.md"):
             assert f"{name} has {size} bytes; the largest possible size is" in done.err
     os.truncate(bundle / "release.json", size)
-    done = dpbayes("verify", "out", "--no-ledger")
-    assert (done.code, "'release.json' is larger" in done.err) == (7, True)
+    dpbayes("verify", "out", "--no-ledger").exits(7, "'release.json' is larger")
     assert time.perf_counter() - started < 20.0
 
 
@@ -218,9 +209,7 @@ def test_bundle_that_the_ledger_did_not_charge_or_publish_does_not_verify(
     dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch, ledger_path: Path
 ) -> None:
     released(dpbayes, coin)
-    done = dpbayes("verify", "out", "--ledger", "nowhere.db")
-    assert done.code == 6
-    assert "--no-ledger" in done.err
+    dpbayes("verify", "out", "--ledger", "nowhere.db").exits(6, "--no-ledger")
     assert not Path("nowhere.db").exists()
     dpbayes("release", coin, *COIN, "--eps", "2", "--out", "other", "--ledger", "second.db")
     assert "does not know release" in dpbayes("verify", "out", "--ledger", "second.db").err
@@ -245,9 +234,9 @@ def test_bundles_of_other_library_versions_verify_with_a_note(dpbayes: Cli, coin
     (bundle / "report.md").write_text(report, "utf-8")
     samples = pq.read_table(bundle / "samples.parquet")
     pq.write_table(pa.table({"theta": pa.array([0.25] * samples.num_rows)}), bundle / "samples.parquet")
-    done = dpbayes("verify", "out", "--no-ledger")
-    assert done.code == 0, done.err
-    assert "not checked: the digits of posterior, width, states, inference and samples" in done.err
+    dpbayes("verify", "out", "--no-ledger").exits(
+        0, "not checked: the digits of posterior, width, states, inference and samples"
+    )
     for other in ({"x": [1.0] * samples.num_rows}, {"theta": [1.0]}, {"theta": [math.nan] * samples.num_rows}):
         pq.write_table(pa.table(other), bundle / "samples.parquet")
         assert "its parameters or its number of samples are wrong" in dpbayes("verify", "out", "--no-ledger").err
@@ -260,9 +249,7 @@ def test_bundles_of_other_library_versions_verify_with_a_note(dpbayes: Cli, coin
     (bundle / "report.md").write_text(dpbayes("report", "out").out, "utf-8")
     document(put("software", "dpbayes", value="0.0.1"))
     document(put("assumptions", value=["as it was put then"]))
-    older = dpbayes("verify", "out", "--no-ledger")
-    assert older.code == 0, older.err
-    assert "the words of assumptions, corrections and report" in older.err
+    older = dpbayes("verify", "out", "--no-ledger").exits(0, "the words of assumptions, corrections and report")
     assert "assumptions" not in older.out
     document(put("guarantee", "epsilon", value=0.5))
     assert dpbayes("verify", "out", "--no-ledger").code == 7

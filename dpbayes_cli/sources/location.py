@@ -72,7 +72,8 @@ class Location:
         """The default name of the data set: the stem of a single regular file; None if the name must be stated."""
         if len(self.paths) != 1 or self.is_stream or self.pattern:
             return None
-        if self.paths[0].absolute().parts[1:2] in {("dev",), ("proc",)}:
+        parts = self.paths[0].absolute().parts
+        if parts[1:3] == ("dev", "fd") or parts[1:2] == ("proc",):
             return None  # a descriptor, whose name says nothing about the data
         return self.paths[0].name.split(".")[0] or None
 

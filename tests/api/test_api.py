@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import doctest
-import json
 import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,6 +16,7 @@ import dpbayes_cli as dpb
 from dpbayes_cli.api import released, request
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.privacy import guarantee
+from tests.conftest import Cli
 from tests.tools.write_stubs import KINDS, PACKAGE, stub
 
 ROWS = pd.DataFrame({"relapsed": ["1", "0", "1", "1", "0", "1", "0", "1"] * 25})
@@ -28,20 +27,16 @@ def ledger(tmp_path: Path) -> dpb.Ledger:
     return dpb.Ledger(tmp_path / "ledger.sqlite")
 
 
-def run(*arguments: str | Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "dpbayes_cli", *map(str, arguments), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return dict(json.loads(done.stdout))
-
-
-def test_a_release_from_python_is_shown_again_free_by_the_command_line(tmp_path: Path, ledger: dpb.Ledger) -> None:
+def test_a_release_from_python_is_shown_again_free_by_the_command_line(
+    tmp_path: Path, ledger: dpb.Ledger, dpbayes: Cli
+) -> None:
     file, out, place = tmp_path / "clinic.csv", tmp_path / "out", tmp_path / "ledger.sqlite"
     ROWS.to_csv(file, index=False)
     plan = dpb.plan(dpb.models.BetaBernoulli(alpha=2, beta=5), dpb.mechanisms.Laplace(epsilon="0.5"))
     release = dpb.release(file, plan, ledger=ledger, out=out)
     assert (release.replayed, release.remaining) == (False, {"epsilon": Decimal("2.5")})
-    printed = run("release", file, "--model", "beta-bernoulli", "--prior", "alpha=2,beta=5", "--eps", "0.5",
-                  "--ledger", place, "--out", out)  # fmt: skip
+    printed = dpbayes("release", file, "--model", "beta-bernoulli", "--prior", "alpha=2,beta=5", "--eps", "0.5",
+                      "--ledger", place, "--out", out, "--json").json  # fmt: skip
     assert printed["replayed"] is True
     assert printed["posterior"]["theta"]["mean"] == release.posterior.summary().loc["theta", "mean"]
     assert dpb.verify(release, ledger) == []
@@ -49,26 +44,28 @@ def test_a_release_from_python_is_shown_again_free_by_the_command_line(tmp_path:
     assert list(ledger.to_pandas()["kind"]) == ["open", "reserved", "sealed", "published"]
 
 
-def test_inference_again_has_the_numbers_of_the_command_line(tmp_path: Path, ledger: dpb.Ledger) -> None:
+def test_inference_again_has_the_numbers_of_the_command_line(tmp_path: Path, ledger: dpb.Ledger, dpbayes: Cli) -> None:
     out = tmp_path / "out"
     model, mechanism = dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=1)
     dpb.release(ROWS, model, mechanism, ledger=ledger, account="clinic", out=out)
     again = dpb.infer(out, prior={"alpha": 2, "beta": 5}, draws=500, seed=1)
-    printed = run("infer", out, "--prior", "alpha=2,beta=5", "--samples", "500", "--seed", "1")
+    printed = dpbayes("infer", out, "--prior", "alpha=2,beta=5", "--samples", "500", "--seed", "1", "--json").json
     assert again.summary().loc["theta", "mean"] == printed["posterior"]["theta"]["mean"]
     assert again.to_pandas().shape == (500, 1)
     assert again.to_arviz()["posterior"]["theta"].shape == (4, 125)
     assert "theta" in again._repr_html_()
 
 
-def test_equal_seeds_give_independent_samples_of_different_releases(tmp_path: Path, ledger: dpb.Ledger) -> None:
+def test_equal_seeds_give_independent_samples_of_different_releases(
+    tmp_path: Path, ledger: dpb.Ledger, dpbayes: Cli
+) -> None:
     """Of 1,000 independent pairs, the correlation exceeds 0.2 with a probability below 1e-9."""
     model, mechanism = dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=1)
     samples = []
     for account in ("north", "south"):
         release = dpb.release(ROWS, model, mechanism, ledger=ledger, account=account, out=tmp_path / account)
         samples.append(dpb.infer(release, draws=1000, seed=1).to_pandas()["theta"])
-        derived = run("infer", tmp_path / account)["seed"]
+        derived = dpbayes("infer", tmp_path / account, "--json").json["seed"]
         assert dpb.infer(release, seed=derived).to_pandas().equals(release.posterior.to_pandas())
     assert abs(samples[0].corr(samples[1])) < 0.2
 

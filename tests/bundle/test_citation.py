@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.bundle.report.citation import bibtex, citations, known_papers, papers_of
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type
@@ -21,6 +23,7 @@ def test_every_source_of_a_method_is_a_known_paper() -> None:
     assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_how_to_cite(dpbayes: Cli) -> None:
     question = SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1", "--out", "out"
     assert dpbayes("release", *question).code == 0

@@ -68,37 +68,19 @@ def test_private_number_of_records_appears_nowhere(dpbayes: Cli, place: Path) ->
     data.write_text("x\n" + "1\n" * 1_234_000 + "0\n" * 567)  # seven digits: no float shows them by accident
     done = dpbayes(
         "release", data, "--model", "beta-bernoulli", "--eps", "0.01", "--neighbors", "add-remove", "--out", "o"
-    )
-    assert done.code == 0
+    ).exits(0)
     for text in (done.out, done.err, *(path.read_text(errors="replace") for path in Path("o").iterdir())):
         assert "1234567" not in text
         assert "1,234,567" not in text
 
 
-def test_posterior_keys_keep_the_order_of_the_spec(dpbayes: Cli) -> None:
-    arguments = [
-        "--model",
-        "dirichlet-categorical",
-        "--eps",
-        "1",
-        "--categories",
-        "1,0,zz,aa",
-        "--out",
-        "out",
-        "--json",
-    ]
-    printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments).json
-    assert list(printed["posterior"]) == ["theta[1]", "theta[0]", "theta[zz]", "theta[aa]"]
-    assert list(json.loads(Path("out/release.json").read_text())["posterior"]) == list(printed["posterior"])
-    again = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments, "--json").json
-    assert list(again["posterior"]) == list(printed["posterior"])
-
-
 def test_labels_cannot_break_the_report(dpbayes: Cli) -> None:
     labels = "1|2,<script>,*bold*,`code`,[link](x),=cmd"
     question = ["--model", "dirichlet-categorical", "--eps", "1", "--categories", labels]
-    done = dpbayes("release", SAMPLE_DATA / "relapse.csv", *question, "--out", "out")
-    assert done.code == 0
+    for _ in range(2):  # in the order of the spec, also when the release is shown again
+        printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *question, "--out", "out", "--json").json
+        assert list(printed["posterior"]) == [f"theta[{label}]" for label in labels.split(",")]
+        assert list(json.loads(Path("out/release.json").read_text())["posterior"]) == list(printed["posterior"])
     report = Path("out/report.md").read_text()
     assert "<script>" not in report
     rows = [line for line in report.splitlines() if line.startswith("| count")]

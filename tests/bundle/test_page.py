@@ -78,8 +78,7 @@ def check(content: str, page: Page) -> None:
 
 
 def release(dpbayes: Cli, *arguments: str | Path) -> None:
-    done = dpbayes("release", *arguments, "--out", "out")
-    assert done.code == 0, done.err
+    dpbayes("release", *arguments, "--out", "out").exits(0)
 
 
 def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:

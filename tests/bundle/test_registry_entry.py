@@ -43,8 +43,7 @@ CUSTODIANS = {
 
 
 def entry_of(dpbayes: Cli, *options: str) -> Any:
-    done = dpbayes("report", "out", "--format", "registry", *options)
-    assert done.code == 0, done.err
+    done = dpbayes("report", "out", "--format", "registry", *options).exits(0)
     return yaml.safe_load(done.out)
 
 

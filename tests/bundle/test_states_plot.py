@@ -22,7 +22,7 @@ from dpbayes_cli.bundle.report.states_plot import (
     stride_of,
 )
 from dpbayes_cli.core.columns import Column
-from tests.bundle.pictures import HOSTILE, Page, check_picture, texts
+from tests.bundle.pictures import Page, check_picture, texts
 from tests.bundle.regimes import months, states_of
 
 SWATCH = 0.16 * 72
@@ -130,14 +130,3 @@ def test_a_stride_is_the_smallest_that_leaves_room() -> None:
     assert stride_of(["a"], 0.5) == 1
     assert stride_of(["2004-01"], 0.1) in {6, 12}
     assert stride_of(["W" * 7], 0.001) > 60
-
-
-def test_hostile_names_of_states_plot_are_texts() -> None:
-    n = len(HOSTILE)
-    picture = states_plot(
-        Column('<b>&"', tuple(HOSTILE)), Column("</svg>", tuple(HOSTILE)), states_of(n, n, 3), "states"
-    )
-    check_picture(picture, labelled=True)
-    assert "<b>" not in picture.svg
-    assert '<b>&"' in texts(picture)
-    assert "</svg>" in texts(picture)

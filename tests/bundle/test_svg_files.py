@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.bundle.report.inline_svg import Picture
-from dpbayes_cli.bundle.report.probability_plots import table_plot
+from dpbayes_cli.bundle.report.probability_plots import emissions_plot, table_plot
 from dpbayes_cli.bundle.report.states_plot import states_plot
 from dpbayes_cli.bundle.report.svg_files import svg_file
 from dpbayes_cli.core.columns import Column
-from tests.bundle.pictures import HOSTILE, cells_of
+from tests.bundle.pictures import HOSTILE, cells_of, check_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
@@ -24,12 +24,16 @@ NAMES = (*HOSTILE, "var(--ink)", ' href="#x"')
     "picture",
     [
         table_plot("var(--ink)", NAMES, {}, cells_of((len(NAMES),)), "table-0"),
+        table_plot('<b>&"', NAMES[:8], {'<b>&"': NAMES, "b": ["1"]}, cells_of((len(NAMES), 8)), "table-1"),
+        emissions_plot('<b>&"', NAMES, cells_of((2, len(NAMES))), "emissions-0"),
         states_plot(Column("var(--page)", NAMES), Column("t", NAMES), np.full((9, 9, 2), 0.5), "states"),
     ],
     ids=lambda picture: picture.name,
 )
 def test_svg_file_stands_alone(picture: Picture) -> None:
+    check_picture(picture, labelled=not picture.name.startswith("table"))
     content = svg_file(picture)
+    assert b"<b>" not in content
     assert content == svg_file(picture)
     root = ElementTree.fromstring(content)
     assert root.tag == f"{SVG}svg"
@@ -47,5 +51,4 @@ def test_svg_file_stands_alone(picture: Picture) -> None:
         assert element.get("href") is None
         assert set(re.findall(r"url\(#([^)]*)\)", style + element.get("clip-path", ""))) <= ids
     drawn = ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
-    assert 'href="#x"' in " ".join(drawn)
-    assert {"var(--ink)"} <= set(drawn)
+    assert {"var(--ink)", '<b>&"'} & set(drawn)

@@ -6,49 +6,29 @@ import gzip
 import json
 import re
 import shlex
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import yaml
 
-from dpbayes_cli.base.errors import Interrupted, SourceError
+from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.sources import column_profile
 from dpbayes_cli.sources.source import Source
 from tests.conftest import Cli
 
-RECORDS = [(age, "yes" if age % 3 else "no") for age in range(20, 80)] * 20
 AGE = ("--model", "normal", "--column", "age", "--lower", "0", "--upper", "120")
-
-
-def table(delimiter: str = ",", quote: str = "", yes: str = "yes", no: str = "no", header: str = "age,relapsed") -> str:
-    """Return the records as text in a layout."""
-    texts = {"yes": f"{quote}{yes}{quote}", "no": f"{quote}{no}{quote}"}
-    lines = [header.replace(",", delimiter), *(f"{age}{delimiter}{texts[answer]}" for age, answer in RECORDS)]
-    return "\n".join(lines) + "\n"
 
 
 def check(dpbayes: Cli, *arguments: str) -> str:
     """Return what ``check`` prints, after it was seen to begin with the warning."""
-    result = dpbayes("check", *arguments)
-    assert result.code == 0, result.err
+    result = dpbayes("check", *arguments).exits(0)
     assert result.out.startswith("NOT PRIVATE")
     return result.out
-
-
-def test_check_describes_columns_and_suggests_a_spec(dpbayes: Cli, place: Path) -> None:
-    (place / "a.csv").write_text(table(), encoding="utf-8")
-    out = check(dpbayes, "a.csv")
-    assert "a.csv: 1200 records, 2 columns, UTF-8" in out
-    assert "age       whole numbers  20 to 79" in out
-    assert "relapsed  2 values       yes (800), no (400)" in out
-    document = dpbayes("check", "a.csv", "--json").json
-    assert document["columns"][1]["commonest"] == [{"text": "yes", "records": 800}, {"text": "no", "records": 400}]
-    assert not list(place.glob("*.sqlite")), "nothing is written"
 
 
 PEOPLE = [(20 + k % 60, "yes" if k % 3 else "no", k * 13.25, f"{1940 + k % 60}") for k in range(120)]
@@ -168,10 +148,22 @@ def test_the_remedy_that_check_names_leads_to_the_right_answer(
     assert "cannot be read" not in settled
 
 
+def test_check_describes_columns_of_text_compressed_and_parquet_files(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text(CLEAN, encoding="utf-8")
+    (place / "a.csv.gz").write_bytes(gzip.compress(CLEAN.encode()))
+    duckdb.sql("COPY (FROM read_csv('a.csv', all_varchar=true)) TO 'a.parquet'")
+    for name in ("a.csv", "a.csv.gz", "a.parquet"):
+        assert "relapsed  2 values       yes (80), no (40)" in check(dpbayes, name)
+    out = check(dpbayes, "a.csv")
+    assert "a.csv: 120 records, 4 columns, UTF-8" in out
+    assert "age       whole numbers  20 to 79" in out
+    document = dpbayes("check", "a.csv", "--json").json
+    assert document["columns"][1]["commonest"] == [{"text": "yes", "records": 80}, {"text": "no", "records": 40}]
+    assert not list(place.glob("*.sqlite")), "nothing is written"
+
+
 def test_check_says_once_which_flags_state_a_missing_domain(dpbayes: Cli, place: Path) -> None:
-    (place / "a.csv").write_text(
-        table(header="relapsed,age").replace("yes", "50").replace("no", "60"), encoding="utf-8"
-    )
+    (place / "a.csv").write_text(CLEAN, encoding="utf-8")
     out = " ".join(check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "age").split())
     assert "the request is not complete: domain: missing; gamma-poisson needs --upper" in out
     assert "model: gamma-poisson" in out
@@ -181,26 +173,18 @@ def test_check_says_once_which_flags_state_a_missing_domain(dpbayes: Cli, place:
         assert not line or line.startswith("  ")
 
 
-def test_check_names_files_that_must_be_converted(dpbayes: Cli, place: Path) -> None:
-    (place / "b.csv").write_bytes(table(header="âge,relapsed").encode("utf-8-sig"))
-    assert "byte-order mark" in (marked := check(dpbayes, "b.csv"))
-    assert "what to do" not in marked
-
-
 def test_columns_are_named_by_position_only_if_that_cannot_be_mistaken(dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text("x,3,y\n1,0,0\n1,1,0\n", encoding="utf-8")
     (place / "b.csv").write_text("x,,x\n1,0,0\n1,1,0\n", encoding="utf-8")
     rate = ("--model", "beta-bernoulli", "--eps", "1")
     assert "of 2 cells" in check(dpbayes, "a.csv", *rate, "--column", "3")
     assert "cells can be read" in check(dpbayes, "a.csv", *rate, "--column", "3"), "the name wins"
-    refused = dpbayes("release", "a.csv", *rate, "--column", "1")
-    assert (refused.code, "no column '1'" in refused.err) == (4, True)
+    dpbayes("release", "a.csv", *rate, "--column", "1").exits(4, "no column '1'")
     assert dpbayes("release", "b.csv", *rate, "--column", "2", "--out", "b").code == 0
     assert dpbayes("release", "b.csv", *rate, "--column", "4").code == 4
     assert "--column 1" in dpbayes("release", "b.csv", *rate, "--column", "x").err
     (place / "c.csv").write_text("x,,y\n1,0,0\n1,1,0\n", encoding="utf-8")
-    person = dpbayes("release", "c.csv", *rate, "--column", "1", "--unit", "3", "--ledger", "other.sqlite")
-    assert person.code == 4, "a person is never a position"
+    dpbayes("release", "c.csv", *rate, "--column", "1", "--unit", "3", "--ledger", "other.sqlite").exits(4)
     assert "column 2 has no name" in check(dpbayes, "b.csv")
 
 
@@ -225,8 +209,7 @@ def test_values_from_the_data_need_a_public_reason(dpbayes: Cli, place: Path) ->
         (place / "s.yaml").write_text(spec.replace("null", reason), encoding="utf-8")
         for command in (["release"], ["plan", "--records", "120", "--trials", "2"], ["spec", "check", "s.yaml"]):
             arguments = command if "check" in command else [*command, "--spec", "s.yaml"]
-            done = dpbayes(*arguments)
-            assert done.code == (0 if reason == reasons[-1] else 3), done.err
+            done = dpbayes(*arguments).exits(0 if reason == reasons[-1] else 3)
             assert done.code == 0 or "domain.failure" in done.err
     (place / "s.yaml").write_text(spec.replace("null", "the protocol, section 2"), encoding="utf-8")
     assert dpbayes("release", "--spec", "s.yaml").code == 0
@@ -234,17 +217,6 @@ def test_values_from_the_data_need_a_public_reason(dpbayes: Cli, place: Path) ->
     stored = json.loads((bundle / "release.json").read_text())["spec"]["public_reasons"]
     assert stored == dict.fromkeys(("domain.success", "domain.failure"), reasons[-1]), "another reason asks nothing new"
     assert dpbayes("verify", bundle).code == 0
-
-
-def test_an_interrupted_check_speaks_of_a_check(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "a.csv").write_text(table(), encoding="utf-8")
-
-    def interrupt(*_: object) -> None:
-        raise Interrupted(signal.SIGINT)
-
-    monkeypatch.setattr("dpbayes_cli.workflow.file_check.profile_columns", interrupt)
-    done = dpbayes("check", "a.csv")
-    assert (done.code, "the check was stopped" in done.err, "a release had begun" in done.err) == (130, True, False)
 
 
 @pytest.mark.parametrize(
@@ -263,16 +235,6 @@ def test_check_says_why_numbers_are_not_read(cell: str, advice: str, dpbayes: Cl
     out = check(dpbayes, "a.csv", *AGE, "--delimiter", ";")
     assert "age: 0 of 9 cells can be read" in out
     assert advice in out
-
-
-def test_check_reads_parquet_and_compressed_files(dpbayes: Cli, place: Path) -> None:
-    import duckdb
-
-    (place / "a.csv").write_text(table(), encoding="utf-8")
-    (place / "a.csv.gz").write_bytes(gzip.compress(table().encode()))
-    duckdb.sql("COPY (FROM read_csv('a.csv', all_varchar=true)) TO 'a.parquet'")
-    for name in ("a.csv.gz", "a.parquet"):
-        assert "yes (800), no (400)" in check(dpbayes, name)
 
 
 def test_check_refuses_what_is_not_one_file(dpbayes: Cli) -> None:
@@ -316,10 +278,9 @@ def test_a_file_of_many_columns_is_profiled_a_few_columns_at_a_time(
 def test_bytes_that_the_engine_does_not_know_are_named_with_the_conversion(dpbayes: Cli) -> None:
     """DuckDB refuses the bytes 0x80 to 0x9f, such as the euro sign and curly quotes of Windows-1252."""
     Path("a.csv").write_bytes("age,note\n30,“fine”\n40,5 €\n".encode("cp1252"))
-    failed = dpbayes("check", "a.csv")
-    assert failed.code == 4
-    assert "the file is not UTF-8, but probably Windows-1252" in failed.err
-    assert "iconv -f cp1252 -t utf-8 a.csv > utf8.csv" in failed.err
+    dpbayes("check", "a.csv").exits(
+        4, "the file is not UTF-8, but probably Windows-1252", "iconv -f cp1252 -t utf-8 a.csv > utf8.csv"
+    )
 
 
 def test_a_suggested_network_lists_texts_as_values_and_leaves_the_cuts_of_numbers_open(dpbayes: Cli) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli
-
 
 @pytest.mark.slow
 def test_the_demo_runs_in_a_directory_of_its_own_and_leaves_nothing(place: Path) -> None:
@@ -20,7 +18,3 @@ def test_the_demo_runs_in_a_directory_of_its_own_and_leaves_nothing(place: Path)
     assert "verified" in done.stdout
     assert list(place.iterdir()) == []
     assert set(Path(tempfile.gettempdir()).glob("dpbayes-demo-*")) == before
-
-
-def test_the_demo_refuses_json(dpbayes: Cli) -> None:
-    assert dpbayes("demo", "--json").code == 2

@@ -46,6 +46,7 @@ FILES: dict[str, tuple[str, bytes, list[str], str, str]] = {
     "carriage returns": ("a.csv", TABLE.replace("\n", "\r").encode(), RELAPSED, "carriage return", "tr '\\r'"),
     "an open quote": ("a.csv", f'"{TABLE}'.encode(), RELAPSED, "malformed", ""),
     "nothing": ("a.csv", b"", RELAPSED, "'a.csv' is empty", "export it again"),
+    "no records": ("a.csv", HEADER.encode(), RELAPSED, "the data have no records; nothing is charged", ""),
     "a cut archive": ("a.csv.gz", PACKED[:-20], RELAPSED, "not complete", "gzip -t"),
     "no archive": ("a.csv.gz", TABLE.encode(), RELAPSED, "not compressed by gzip", "without .gz"),
     "an archive": ("a.csv", PACKED, RELAPSED, "is compressed by gzip", "ends in .gz"),
@@ -54,17 +55,19 @@ FILES: dict[str, tuple[str, bytes, list[str], str, str]] = {
     "a cut Parquet file": ("a.parquet", b"PAR1" + b"\0" * 40, RELAPSED, "not complete", "export it again"),
 }
 """Name and content of a file, flags, what the message says, and what the hint says."""
-WITHOUT_CHECK = (
+OTHER_REMEDIES = (
     "nothing",
+    "no records",
     "rchive",
     "Parquet",
-    "spreadsheet",
+    "sheet",
     "Windows",
     "UTF",
     "carriage",
-    "two columns",
+    "two",
     "no column",
 )
+"""Parts of the names of the cases whose message does not suggest ``dpbayes check``."""
 
 
 @pytest.mark.parametrize("case", FILES)
@@ -76,7 +79,7 @@ def test_a_wrong_file_is_explained_without_its_content(case: str, dpbayes: Cli, 
     assert (done.code, done.out) == (4, "")
     assert says in message.partition("Hint: ")[0]
     assert hint in message.partition("Hint: ")[2]
-    assert f"dpbayes check {name}" in message or any(each in case for each in WITHOUT_CHECK)
+    assert f"dpbayes check {name}" in message or any(each in case for each in OTHER_REMEDIES)
     assert PERSON not in done.err
     assert len(message.splitlines()) == 2
     assert not ledger_path.exists()
@@ -86,13 +89,9 @@ def test_parquet_by_another_name_is_named_and_its_columns_are_suggested(dpbayes:
     parquet.write_table(pa.table({"relapsed": ["0", "1"]}), place / "a.csv")
     assert "Hint: --input-format parquet" in dpbayes("release", "a.csv", *RELAPSED).err
     assert "'a.csv' is Parquet" in dpbayes("check", "a.csv").err
-    wrong = dpbayes("release", "a.csv", *COIN, "--column", "relapse", "--input-format", "parquet")
-    assert (wrong.code, "did you mean 'relapsed'?" in wrong.err) == (4, True)
-
-
-def test_a_mark_of_byte_order_is_no_obstacle(dpbayes: Cli, place: Path) -> None:
-    (place / "a.csv").write_bytes(TABLE.encode("utf-8-sig"))
-    assert dpbayes("release", "a.csv", *RELAPSED, "--dry-run").code == 0
+    dpbayes("release", "a.csv", *COIN, "--column", "relapse", "--input-format", "parquet").exits(
+        4, "did you mean 'relapsed'?"
+    )
 
 
 def test_missing_files_and_directories(dpbayes: Cli, place: Path) -> None:
@@ -110,8 +109,7 @@ def test_missing_files_and_directories(dpbayes: Cli, place: Path) -> None:
 def test_an_archive_that_ends_too_early_after_the_charge_says_that_the_charge_stays(dpbayes: Cli, place: Path) -> None:
     packed = gzip.compress(HEADER.encode() + os.urandom(1 << 21), 1, mtime=0)
     (place / "a.csv.gz").write_bytes(packed[:-200_000])
-    done = dpbayes("release", "a.csv.gz", *RELAPSED)
-    assert (done.code, "but the charge stays" in done.err, "without a second charge" in done.err) == (4, True, True)
+    dpbayes("release", "a.csv.gz", *RELAPSED).exits(4, "but the charge stays", "without a second charge")
 
 
 SPECS: dict[str, tuple[list[str], list[str]]] = {
@@ -146,15 +144,16 @@ SPECS: dict[str, tuple[list[str], list[str]]] = {
 @pytest.mark.parametrize("case", SPECS)
 def test_a_wrong_request_is_explained(case: str, dpbayes: Cli) -> None:
     flags, says = SPECS[case]
-    done = dpbayes("release", "a.csv", "--model", "beta-bernoulli", *flags)
-    assert done.code == 3
+    done = dpbayes("release", "a.csv", "--model", "beta-bernoulli", *flags).exits(3)
     assert [text for text in says if text not in done.err] == []
 
 
 def test_a_misspelled_option_suggests_one(dpbayes: Cli) -> None:
     for wrong, right in (("--colum", "--column"), ("--neighbours", "--neighbors"), ("--account", "--dataset")):
-        done = dpbayes("release", "a.csv", *COIN, wrong, "x")
-        assert (done.code, f"Did you mean {right}?" in done.err) == (2, True)
+        dpbayes("release", "a.csv", *COIN, wrong, "x").exits(2, f"Did you mean {right}?")
+    assert "--likelihood-power" in dpbayes("release", "a.csv", *COIN, "--temp" + "erature", "1").err
+    assert "'release'" in dpbayes("relase").err
+    assert "laplace" in dpbayes("explain", "laplas").err
 
 
 MISTAKES = """\
@@ -217,8 +216,7 @@ YAML = {
 @pytest.mark.parametrize("text", YAML)
 def test_yaml_errors_give_the_line_and_the_reason(text: str, dpbayes: Cli, place: Path) -> None:
     (place / "s.yaml").write_text(text)
-    done = dpbayes("spec", "check", "s.yaml")
-    assert done.code == 3
+    done = dpbayes("spec", "check", "s.yaml").exits(3)
     assert all(part in done.err for part in YAML[text]), done.err
 
 
@@ -281,20 +279,25 @@ def test_a_ledger_that_does_not_answer_is_not_guessed_about(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "target"),
+    ("arguments", "target", "says"),
     [
-        (["plan", *COIN, "--records", "100"], "dpbayes_cli.workflow.planning.simulate_plan"),
-        (["check", "a.csv"], "dpbayes_cli.workflow.file_check.check_file"),
-        (["audit", *COIN], "dpbayes_cli.audit.attack.audit"),
-        (["infer", "out"], "dpbayes_cli.bundle.read.read_bundle"),
-        (["experiment", "study.yaml"], "dpbayes_cli.experiments.study.read_study"),
+        (
+            ["plan", *COIN, "--records", "100"],
+            "dpbayes_cli.workflow.planning.simulate_plan",
+            "a plan reads no data and charges nothing",
+        ),
+        (["check", "a.csv"], "dpbayes_cli.workflow.file_check.profile_columns", "the check was stopped"),
+        (["audit", *COIN], "dpbayes_cli.audit.attack.audit", "interrupted"),
+        (["infer", "out"], "dpbayes_cli.bundle.read.read_bundle", "interrupted"),
+        (["experiment", "study.yaml"], "dpbayes_cli.experiments.study.read_study", "interrupted"),
     ],
 )
 def test_other_interrupted_commands_do_not_speak_of_a_charge(
-    arguments: list[str], target: str, dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], target: str, says: str, dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "a.csv").write_text(TABLE)
     monkeypatch.setattr(target, interrupting(lambda *_a, **_n: None, False))
     done = dpbayes(*arguments)
     assert (done.code, "epsilon" in done.err, "same command" in done.err) == (130, False, False)
     assert "release" not in done.err[done.err.index("Error: interrupted") :]
+    assert says in done.err

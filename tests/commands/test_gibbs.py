@@ -96,7 +96,7 @@ def test_the_ledger_holds_what_was_planned(
     assert again.json["replayed"]
     assert {path.name: path.read_bytes() for path in Path("again").iterdir()} == before
     assert dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"] == spent
-    assert dpbayes("report", out, "--format", "html").code == 0
+    assert dpbayes("report", out).code == 0
 
 
 def test_states_are_sealed_released_and_described(dpbayes: Cli, data: dict[str, Path]) -> None:
@@ -144,8 +144,7 @@ def test_requests_that_gibbs_cannot_serve_are_refused_with_the_reason(dpbayes: C
         ("privacy.rho", ["--rho", "0.0001"]),
         ("privacy.delta", ["--delta", "1e-6"]),
     ):
-        refused = release(dpbayes, data["hmm"], HMM, *more)
-        assert (refused.code, reason in refused.err) == (3, True)
+        release(dpbayes, data["hmm"], HMM, *more).exits(3, reason)
     for reason, more_of_flag in (("complete", {}), ("weight", {"impute": "0", "weight": 2})):
         domain = {"variables": {"flag": {"values": ["0", "1"], **more_of_flag}}, "classes": 2}
         assert reason in release(dpbayes, data["naive-bayes-mixture"], {**MIXTURE, "domain": domain}).err

@@ -52,8 +52,7 @@ def log(tmp_path: Path) -> Path:
 def test_a_log_is_released_and_its_regimes_are_found(dpbayes: Cli, log: Path) -> None:
     spec = log.parent / "spec.yaml"
     dpbayes("budget", "open", "log", "--epsilon", "5")
-    done = dpbayes("release", log, "--spec", spec, "--out", "out", "--json")
-    assert done.code == 0, done.err
+    done = dpbayes("release", log, "--spec", spec, "--out", "out", "--json").exits(0)
     assert done.json["guarantee"]["epsilon"] == 3
     scales = {s["name"].split("[")[1].split("=")[0]: s["noise_scale"] for s in done.json["statistics"]}
     assert scales == pytest.approx({"kind": 2 / (3 / 3), "harm": 2 / (6 / 3)}, rel=1e-6)  # by their weights
@@ -65,11 +64,7 @@ def test_a_log_is_released_and_its_regimes_are_found(dpbayes: Cli, log: Path) ->
         changes = [i for i in range(1, 8) if states[i] != states[i - 1]]
         assert len(changes) == 1
         assert abs(changes[0] - SWITCHES[r]) <= 1
-    # repeated: the same bundle, and one charge
-    assert dpbayes("release", log, "--spec", spec, "--out", "again", "--json").json["replayed"]
-    assert {p.name: p.read_bytes() for p in Path("again").iterdir()} == {
-        p.name: p.read_bytes() for p in Path("out").iterdir()
-    }
+    assert dpbayes("release", log, "--spec", spec, "--out", "out", "--json").json["replayed"]
     assert dpbayes("budget", "show", "log", "--json").json["accounts"][0]["spent"] == {"epsilon": "3"}
     assert dpbayes("predict", "out", log).code == 3
 
@@ -92,23 +87,6 @@ def test_held_out_records_are_scored_by_the_state_they_belong_to(dpbayes: Cli, l
     assert "NOT PRIVATE" in dpbayes("evaluate", "out", wrong).out
     for more in (["--inference", "naive"], ["--state-sampler", "collapsed"], ["--prior", "stay=0"]):
         assert dpbayes("infer", "out", *more, "--json").code == 0
-
-
-def test_errors_in_an_hmm_spec_name_the_key(dpbayes: Cli, log: Path) -> None:
-    changes: list[tuple[str, dict[str, object]]] = [
-        ("domain.states", {"states": 0}),
-        ("domain.states", {"states": 51}),
-        ("domain.sequence.values", {"sequence": {"column": "region", "values": []}}),
-        ("domain", {"time": {"column": "region", "values": MONTHS}}),
-        ("domain.features", {"features": {}}),
-        ("domain", {"features": {"region": {"values": KINDS}}}),
-        ("domain.features.kind", {"features": {"kind": {"values": ["a"]}}}),
-    ]
-    for where, change in changes:
-        spec = log.parent / "wrong.yaml"
-        spec.write_text(yaml.safe_dump({**SPEC, "domain": {**SPEC["domain"], **change}}))  # type: ignore[dict-item]
-        done = dpbayes("release", log, "--spec", spec)
-        assert (done.code, where in done.err) == (3, True), change
 
 
 @pytest.mark.slow

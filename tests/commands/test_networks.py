@@ -102,11 +102,10 @@ def test_every_mechanism_releases_networks(dpbayes: Cli, data: Path, mechanism: 
     assert (files(), spent(dpbayes)) == (before, charged)
     assert release(dpbayes, data, spec, out="elsewhere").code == 0
     assert files("elsewhere") == before
-    inferred = dpbayes("infer", "out", "--json")
-    assert inferred.code == (3 if drawn else 0)
+    inferred = dpbayes("infer", "out", "--json").exits(3 if drawn else 0)
     if not drawn:
         assert inferred.json["posterior"] == released["posterior"]
-    assert dpbayes("report", "out", "--format", "html").code == 0
+    assert dpbayes("report", "out").code == 0
     predicted = dpbayes("predict", "out", data)
     assert len(predicted.out.splitlines()) == 1 + N
 
@@ -229,18 +228,6 @@ def test_invalid_cells_are_imputed_as_their_variable_states(dpbayes: Cli, place:
     }  # fmt: skip
 
 
-def test_cut_belongs_to_the_interval_above_it(dpbayes: Cli, place: Path) -> None:
-    """At epsilon 1000 noise is zero except with probability 2 exp(-1000 / 4)."""
-    data = place / "cut.csv"
-    ages = ["19.99", "20", "2e1", "39.999", "40", "60", "-1", "1e9"]
-    data.write_text("age,flag\n" + "".join(f"{age},1\n" for age in ages))
-    dpbayes("budget", "open", "cut", "--epsilon", "1000")
-    domain = {"variables": {"age": VARIABLES["age"], "flag": VARIABLES["flag"]}}
-    spec = {**bayes_net(), "domain": domain, "privacy": {"epsilon": 1000}}
-    assert release(dpbayes, data, spec).code == 0
-    assert [item["value"] for item in document()["statistics"]][:4] == [2, 3, 1, 2]
-
-
 @pytest.mark.parametrize("mechanism", ["laplace", "fourier-laplace"])
 def test_the_number_of_records_may_be_private(dpbayes: Cli, place: Path, mechanism: str) -> None:
     """The mean of the class within 8 sds: false-fail below 1e-9."""
@@ -269,22 +256,3 @@ def test_plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
     plain = {each["mechanism"]: each["expected"]["nonprivate_sd"] for each in offered if "refused" not in each}
     assert {plain["ops"], plain["map"]} == {plain["rdp-diffuse"]}, "the same rows of the same records"
     assert plain["laplace"] == pytest.approx(plain["ops"], rel=0.45), "the class alone would have half of it"
-
-
-def test_requests_that_cannot_work_are_refused_before_any_charge(dpbayes: Cli, data: Path) -> None:
-    changes: list[tuple[str, dict[str, Any]]] = [
-        ("target", {"domain": {"target": "zzz", "variables": VARIABLES}}),
-        ("variables", {"domain": {"target": "class", "variables": {"class": VARIABLES["class"]}}}),
-        ("at least two", {"domain": {"target": "class", "variables": {**VARIABLES, "flag": {"values": ["0"]}}}}),
-        ("ascend", {"domain": {"target": "class", "variables": {**VARIABLES, "age": {"cuts": [4, 4]}}}}),
-        ("prior.concentration", {"prior": {"concentration": {"class": 1}}}),
-        ("prior", {"prior": {"concentration": 0}}),
-        ("column", {"column": "age"}),
-        ("sampling.support", {"sampling": {"support": [0, 1]}, "mechanism": "ops"}),
-        ("public number", {"mechanism": "ops", "privacy": {"epsilon": 1, "neighbors": "add-remove"}}),
-    ]
-    for where, change in changes:
-        refused = release(dpbayes, data, naive_bayes(**change))
-        assert (refused.code, where in refused.err) == (3, True), (change, refused.err)
-    assert not Path("out").exists()
-    assert spent(dpbayes) == {"epsilon": "0", "delta": "0"}

@@ -59,10 +59,10 @@ def test_predict_prints_a_line_for_each_record_with_label_and_probabilities(dpba
 
 def test_predictions_follow_a_stated_prior(dpbayes: Cli, bundle: Path) -> None:
     own = dpbayes("predict", bundle, "new.csv").out
-    strong = dpbayes("predict", bundle, "new.csv", "--prior", "concentration=1000000").out
+    strong = dpbayes("predict", bundle, "new.csv", "--prior", "concentration=10000").out
     assert np.abs(probabilities(own) - 0.5).max() > 0.2
-    np.testing.assert_allclose(probabilities(strong), 0.5, atol=0.01)  # a million records a cell outweigh 400
-    from_python = dpb.predict(bundle, "new.csv", prior={"concentration": 1_000_000})
+    np.testing.assert_allclose(probabilities(strong), 0.5, atol=0.05)  # 10,000 records a cell outweigh 400
+    from_python = dpb.predict(bundle, "new.csv", prior={"concentration": 10_000})
     np.testing.assert_allclose(np.array(from_python["probabilities"].tolist()), probabilities(strong), atol=1e-5)
     assert dpbayes("predict", bundle, "new.csv", "--prior", "alpha=1").code == 3
     assert dpbayes("infer", bundle, "--prior", "concentration=2", "--out", "again").code == 0
@@ -142,13 +142,11 @@ def test_another_variable_may_be_predicted(dpbayes: Cli, bundle: Path) -> None:
 
 def test_models_that_do_not_predict_are_refused_with_a_hint(dpbayes: Cli, place: Path, coin: Path) -> None:
     assert dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "scalar").code == 0
-    refused = dpbayes("predict", "scalar", coin)
-    assert (refused.code, "posterior_predictive" in refused.err) == (3, True)
+    dpbayes("predict", "scalar", coin).exits(3, "posterior_predictive")
     assert dpbayes("evaluate", "scalar", coin).code == 3
     domain = {"variables": bayes_net()["domain"]["variables"]}
     assert release(dpbayes, people(place / "people.csv", N), bayes_net(domain=domain)).code == 0
-    refused = dpbayes("predict", "out", "people.csv")
-    assert (refused.code, "--target" in refused.err) == (3, True)
+    dpbayes("predict", "out", "people.csv").exits(3, "--target")
     assert dpbayes("predict", "out", "people.csv", "--target", "class").code == 0
 
 
@@ -289,5 +287,4 @@ def test_record_without_a_feature_is_predicted_only_with_a_stand_in(dpbayes: Cli
     Path("cells.csv").write_text("kind,age\n?,1\n?,2\n")
     assert table(dpbayes("predict", bundle, "cells.csv"))[1:] == [["", "", ""]] * 2
     for target in ("ill", "age"):
-        refused = dpbayes("predict", bundle, "cells.csv", "--target", target)
-        assert (refused.code, "logistic-regression predicts 'ill'" in refused.err) == (3, True)
+        dpbayes("predict", bundle, "cells.csv", "--target", target).exits(3, "logistic-regression predicts 'ill'")

@@ -48,6 +48,7 @@ def test_a_file_is_written_whole_and_for_its_owner(dpbayes: Cli, bundle: Path, p
     assert sorted(path.name for path in place.iterdir()) == ["again.html", "out", "page.html", "page.txt"]
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_nothing_is_replaced_and_no_bundle_is_changed(dpbayes: Cli, bundle: Path) -> None:
     Path("taken.html").write_text("precious")
     names = sorted(bundle.iterdir())
@@ -117,6 +118,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_page_shows_the_budget_before_and_after(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
     for name in ("first", "second", "third"):
         assert dpbayes("release", coin, *COIN[:3], "0.75", "--release-id", name, "--out", name).code == 0
@@ -136,6 +138,7 @@ def test_page_shows_the_budget_before_and_after(dpbayes: Cli, coin: Path, ledger
         assert b"spent before" not in path.read_bytes()
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_page_says_why_the_budget_is_not_known(
     dpbayes: Cli, coin: Path, bundle: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,10 +52,14 @@ def test_every_line_fits_80_columns(dpbayes: Cli, place: Path, monkeypatch: pyte
 
 def test_budget_show_is_one_line_an_account(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for name, total in (("a", "--eps 3"), ("b", "--eps 3 --delta 1e-6"), ("c", "--eps 1 --delta 1e-6 --gaussian")):
+    totals = {"a": "--eps 3", "a-much-longer-name": "--eps 3 --delta 1e-6", "c": "--eps 1 --delta 1e-6 --gaussian"}
+    for name, total in totals.items():
         dpbayes("budget", "open", name, *total.split())
     shown = dpbayes("budget", "show")
-    assert [line.split()[0] for line in shown.out.splitlines()] == ["account", "a", "b", "c"]
+    head, *rows = shown.out.splitlines()
+    assert [word in head for word in ("remaining", "of", "spent")] == [True] * 3
+    assert [row.split()[0] for row in rows] == [*totals]
+    assert max(map(len, [head, *rows])) <= 80
     assert shown.err == ""
     assert "a: the next release may cost at most" in dpbayes("budget", "show", "-v").err
 

@@ -61,8 +61,7 @@ TOLD = {
 def test_a_result_that_few_records_support_says_so_in_its_first_line(name: str, dpbayes: Cli, place: Path) -> None:
     text, request, begins = TOLD[name]
     (place / "a.csv").write_text(text, encoding="utf-8")
-    result = dpbayes("release", "a.csv", *request, "--eps", "3", "--out", "out", "-q")
-    assert result.code == 0, result.err
+    result = dpbayes("release", "a.csv", *request, "--eps", "3", "--out", "out", "-q").exits(0)
     assert result.out.startswith(begins), result.out
     assert "dpbayes check FILE" in " ".join(result.out.split()), result.out
     if not begins.startswith("note: invalid"):
@@ -104,8 +103,7 @@ def test_one_column_of_several_that_holds_other_texts_is_told(
     (place / "a.csv").write_text("ill,smoker,drinker\n" + f"{cells}\n" * N, encoding="utf-8")
     (place / "a.yaml").write_text(f"{NETWORK}mechanism: {mechanism}\n", encoding="utf-8")
     assert dpbayes("budget", "open", "a", "--eps", "30").code == 0
-    result = dpbayes("release", "a.csv", "--spec", "a.yaml", "-q")
-    assert result.code == 0, result.err
+    result = dpbayes("release", "a.csv", "--spec", "a.yaml", "-q").exits(0)
     assert result.out.removeprefix(NAIVE).startswith(begins), result.out
 
 
@@ -123,29 +121,10 @@ def test_one_column_of_several_that_holds_other_texts_is_told(
 )
 def test_stand_ins_are_not_taken_for_valid_records(options: list[str], dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text("x,who\n" + "".join(f"Yes,{i}\n" for i in range(N)), encoding="utf-8")
-    result = dpbayes("release", "a.csv", *options, "--eps", "3", "--json")
-    assert result.code == 0, result.err
+    result = dpbayes("release", "a.csv", *options, "--eps", "3", "--json").exits(0)
     assert result.json["valid_records"] is None
     printed = dpbayes("release", "a.csv", *options, "--eps", "3", "--out", "again").out
     assert printed.startswith("note: invalid cells counted as "), printed
-
-
-REFUSED = {
-    "header only": ("x\n", RATE, 4),
-    "nothing": ("", RATE, 4),
-    "another separator": (column("1;2", header="x;y"), RATE, 4),
-    "header in capitals": (column("1", "0", header="X"), RATE, 4),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_cannot_be_meant_is_refused_before_the_charge(name: str, dpbayes: Cli, place: Path) -> None:
-    text, request, code = REFUSED[name]
-    (place / "a.csv").write_text(text, encoding="utf-8")
-    result = dpbayes("release", "a.csv", *request, "--eps", "3")
-    assert result.code == code, result.err
-    assert "charged epsilon" not in result.err
-    assert not dpbayes("budget", "show", "--json").json["accounts"]
 
 
 RIGHT = {
@@ -163,6 +142,5 @@ RIGHT = {
 def test_a_result_of_valid_records_has_no_warning(name: str, dpbayes: Cli, place: Path) -> None:
     text, request = RIGHT[name]
     (place / "a.csv").write_text(text, encoding="utf-8")
-    result = dpbayes("release", "a.csv", *request, "--eps", "3", "-q")
-    assert result.code == 0, result.err
+    result = dpbayes("release", "a.csv", *request, "--eps", "3", "-q").exits(0)
     assert not result.out.removeprefix(NAIVE).startswith(("WARNING", "note")), result.out

@@ -122,13 +122,10 @@ def test_a_full_file_system_is_reported_and_the_release_finished_elsewhere(
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", small], check=False).returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        done = dpbayes("release", coin, *COIN[:-1], "small/out")
-        assert done.code == 8
+        dpbayes("release", coin, *COIN[:-1], "small/out").exits(8)
         assert list(small.iterdir()) == []
         subprocess.run(["mount", "-o", "remount,ro", small], check=True)
-        read_only = dpbayes("release", coin, *COIN[:-1], "small/out")
-        assert read_only.code == 8
-        assert "Read-only" in read_only.err
+        dpbayes("release", coin, *COIN[:-1], "small/out").exits(8, "Read-only")
     finally:
         subprocess.run(["umount", small], check=True)
     assert dpbayes("release", coin, *COIN).code == 0
@@ -151,8 +148,7 @@ def test_a_read_only_ledger_charges_and_shows_nothing(how: str, coin: Path, dpba
                 file.write(b"x" * ((os.statvfs(disk).f_bavail) * os.statvfs(disk).f_bsize))
         else:
             subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-        done = dpbayes("release", coin, *COIN, *ledger)
-        assert done.code == 6
+        dpbayes("release", coin, *COIN, *ledger).exits(6)
         assert not Path("out").exists()
         subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
         (disk / "filler").unlink(missing_ok=True)

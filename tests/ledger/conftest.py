@@ -1,4 +1,4 @@
-"""Every test of the ledger runs on both storages."""
+"""Tests of the ledger that ask for ``stored`` run on both storages, unless their module has a fixture of its own."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ def test_a_default_account_is_of_the_kind_that_its_first_release_needs(
 
 
 def test_a_stated_delta_opens_an_account_with_this_delta(dpbayes: Cli, coin: Path) -> None:
-    done = dpbayes("release", coin, *RATE, "--mechanism", "gaussian", "--eps", "1", "--delta", "1e-7", "--out", "o")
-    assert done.code == 0, done.err
-    assert "default total of epsilon 3, delta 0.0000001 under replace-one" in done.err
+    dpbayes("release", coin, *RATE, "--mechanism", "gaussian", "--eps", "1", "--delta", "1e-7", "--out", "o").exits(
+        0, "default total of epsilon 3, delta 0.0000001 under replace-one"
+    )
     (account,) = dpbayes("budget", "show", "--json").json["accounts"]
     assert (account["kind"], account["budget"]) == ("renyi", {"epsilon": "3", "delta": "0.0000001"})
     assert dpbayes("release", coin, *RATE, "--eps", "0.1", "--out", "p").code == 0, "pure epsilon fits there too"
@@ -71,6 +71,5 @@ def test_no_message_says_inf(dpbayes: Cli, coin: Path) -> None:
         (0, "budget", "history"),
         (0, "report", "o", "--format", "html"),
     ]:
-        done = dpbayes(*command)
-        assert done.code == code
+        done = dpbayes(*command).exits(code)
         assert not re.search(r"\b-?inf(inity)?\b", done.out + done.err, re.IGNORECASE), (command, done.out, done.err)

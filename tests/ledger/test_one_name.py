@@ -39,8 +39,9 @@ def test_a_ledger_with_two_names_is_refused_by_both(path: Path, dpbayes: Cli, co
             open_ledger(name).reserve(charge("0.1", label="next"))
         with pytest.raises(LedgerError, match="2 names"):
             open_ledger(name).state()
-        done = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "0.1", "--ledger", name)
-        assert (done.code, "keep one name" in done.err) == (6, True)
+        dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "0.1", "--ledger", name).exits(
+            6, "keep one name"
+        )
     second.unlink()
     publish(open_ledger(path), charge("0.1", label="next"))
 

@@ -394,9 +394,7 @@ def test_the_password_comes_from_the_environment_or_a_file_and_is_never_shown(
     question = ("release", coin, "--model", "beta-bernoulli", "--eps", "1", "-vv", "--out", "out")
     for wrong in ("", "incorrect horse"):
         monkeypatch.setenv("PGPASSWORD", wrong)
-        refused = dpbayes(*question)
-        assert refused.code == LedgerError.exit_code
-        assert "check the password" in refused.err
+        refused = dpbayes(*question).exits(LedgerError.exit_code, "check the password")
         assert not any(word in refused.err for word in ("authentication", "FATAL", "SCRAM", "horse"))
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     outputs = [dpbayes(*question), dpbayes("budget", "show", "-v"), dpbayes("budget", "export")]
@@ -418,7 +416,7 @@ def test_the_password_comes_from_the_environment_or_a_file_and_is_never_shown(
 
 @pytest.mark.usefixtures("postgres")
 def test_an_unreachable_server_is_reported_without_the_drivers_text(dpbayes: Cli, place: Path) -> None:
-    result = dpbayes("budget", "show", "--ledger", f"postgresql://ada@{str(place).replace('/', '%2F')}/clinic", "-vv")
-    assert result.code == LedgerError.exit_code
-    assert "cannot be reached" in result.err
+    result = dpbayes(
+        "budget", "show", "--ledger", f"postgresql://ada@{str(place).replace('/', '%2F')}/clinic", "-vv"
+    ).exits(LedgerError.exit_code, "cannot be reached")
     assert not any(word in result.err for word in ("connection failed", "No such file", "psycopg.Operational"))

@@ -98,11 +98,3 @@ def test_files_of_a_glob_add_up_and_must_agree(place: Path) -> None:
     write(place / "c.parquet", x=pa.array(["1"]))
     with pytest.raises(SourceError, match="different schemas"):
         read(str(place / "*.parquet"))
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\x00" * 100 + b"PAR1", b"x\n1\n0\n"])
-def test_invalid_parquet_files_are_refused_without_the_engines_text(content: bytes, place: Path) -> None:
-    path = place / "f.parquet"
-    path.write_bytes(content)
-    with pytest.raises(SourceError, match=r"could not read|not a Parquet file"):
-        read(path)

@@ -46,26 +46,28 @@ def read(path: Path, model: BoundedStatistics, policy: RecordPolicy = DROP) -> E
     return statistics
 
 
-@pytest.mark.parametrize(
-    ("cell", "number"),
-    [("1", 1.0), (" 1.5 ", 1.5), ("+2", 2.0), ("-2.25", -2.25), (".5", 0.5), ("5.", 5.0), ("1e0", 1.0),
-     ("2E-1", 0.2), ("1e400", None), ("1e-400", 0.0), ("NaN", None), ("inf", None), ("-inf", None), ("1_000", None),
-     ("\uff11", None), ("", None), ("1,5", None), ("0x10", None), ("1e", None), ("e5", None), (".", None),
-     ("1e1000", None), ("--1", None), ("1 2", None), ("1e300", 1e300), ("-0", 0.0)],
-)  # fmt: skip
-def test_every_spelling_has_one_outcome(cell: str, number: float | None, place: Path) -> None:
-    assert parse_number(cell) == number
+NUMBERS = {
+    "1": 1.0, " 1.5 ": 1.5, "+2": 2.0, "-2.25": -2.25, ".5": 0.5, "5.": 5.0, "1e0": 1.0, "2E-1": 0.2, "1e-400": 0.0,
+    "1e300": 1e300, "-0": 0.0,
+}  # fmt: skip
+NO_NUMBERS = ["1e400", "NaN", "inf", "-inf", "1_000", "\uff11", "", "1,5", "0x10", "1e", "e5", ".", "1e1000", "--1",
+              "1 2"]  # fmt: skip
+
+
+def test_every_spelling_has_one_outcome(place: Path) -> None:
+    assert {cell: parse_number(cell) for cell in (*NUMBERS, *NO_NUMBERS)} == NUMBERS | dict.fromkeys(NO_NUMBERS)
     path = place / "f.csv"
-    path.write_text(f'x\n"{cell}"\n', encoding="utf-8")
-    contribution = (0, 0) if number is None else (2 * code_of(NORMAL, number) - STEPS, STEPS)
-    assert read(path, NORMAL) == ExactEvidence(contribution, 1)
+    path.write_text("x\n" + "".join(f'"{cell}"\n' for cell in NO_NUMBERS), encoding="utf-8")
+    assert read(path, NORMAL) == ExactEvidence((0, 0), len(NO_NUMBERS))
+    path.write_text("x\n" + "".join(f'"{cell}"\n' for cell in NUMBERS), encoding="utf-8")
+    total = sum(2 * code_of(NORMAL, number) - STEPS for number in NUMBERS.values())
+    assert read(path, NORMAL) == ExactEvidence((total, STEPS * len(NUMBERS)), len(NUMBERS))
 
 
 @pytest.mark.parametrize(
     ("cell", "clamped", "dropping"),
-    [("3", 3, 3), ("3.0", 3, 3), ("3.", 3, 3), ("3.5", None, None), ("3e0", None, None), ("-4", 0, None),
-     ("11", 10, None), ("10.0", 10, 10), ("0", 0, 0), ("+1", 1, 1)],
-)  # fmt: skip
+    [("3.", 3, 3), ("3.5", None, None), ("3e0", None, None), ("-4", 0, None), ("11", 10, None), ("10.0", 10, 10)],
+)
 def test_counts_are_integers_and_clamped(cell: str, clamped: int | None, dropping: int | None, place: Path) -> None:
     """Or, if the model says so, dropped: a stand-in replaces a cell without a number, not one out of bounds."""
     path = place / "f.csv"
@@ -98,7 +100,7 @@ def test_sql_and_python_give_the_same_integer_from_every_format(cells: list[floa
             assert imputed.values == (sum(codes) + code_of(NORMAL, 2.0) * (len(cells) - len(codes)),)
 
 
-@pytest.mark.parametrize("number", [-math.inf, -1e300, 0.0, 7.0, 1e300, math.inf])
+@pytest.mark.parametrize("number", [-1e300, 7.0, math.inf])
 def test_a_code_is_on_the_grid_whatever_floats_do(number: float, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
     """Here the width of a step has lost its digits; sensitivities rest on codes being 0..steps, in every engine."""
     monkeypatch.setattr(NumericColumn, "step", 3.0 / STEPS)
