@@ -146,15 +146,6 @@ def site(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_an_installed_plug_in_is_tested_like_any_other(site: str) -> None:
-    """The quick tests of the battery: all of the model, and those of the mechanism with one model."""
-    ours = (
-        f"({NAME} and (sensitivity or refused or examples or info or renyi_divergence)) or lent-laplace-beta-bernoulli"
-    )
-    assert passed(ROOT, BATTERY, "-k", ours, "-m", "not slow", path=site) > 15
-
-
-@pytest.mark.slow
 def test_the_tests_are_collected_with_plug_ins_and_their_battery_passes(site: str) -> None:
     assert passed(ROOT, "--collect-only", path=site) > 2000
     assert passed(ROOT, BATTERY, "-k", f"{NAME} or lent-laplace", path=site) > 65

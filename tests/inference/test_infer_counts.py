@@ -201,10 +201,3 @@ def test_a_thousand_categories() -> None:
     means = np.array([marginal.mean for marginal in posterior.marginals])
     assert means.sum() == pytest.approx(1.0)
     assert np.corrcoef(means, observed)[0, 1] > 0.97
-
-
-def test_equal_seeds_give_equal_posteriors() -> None:
-    case = observation("at-most", 100, 3.0, (30, 60))
-    left, right = (infer(case, "noise-aware", 500, np.random.default_rng(7)) for _ in range(2))
-    assert left.marginals == right.marginals
-    np.testing.assert_array_equal(left.draws, right.draws)

@@ -73,15 +73,6 @@ def test_the_counts_have_the_enumerated_joint_law() -> None:
     assert_joint_law(drawn(TINY), EXACT)
 
 
-def test_impossible_counts_are_never_drawn() -> None:
-    for table, counts in zip(TINY, drawn(TINY, 500), strict=True):
-        assert np.all(counts >= 0)
-        assert np.all(counts == np.floor(counts))
-        totals = counts.sum(axis=(1, 2))
-        assert table.total.kind != "known" or np.all(totals == table.total.n)
-        assert table.total.kind != "at-most" or np.all(totals <= table.total.n)
-
-
 def wide(
     n_rows: int, n_values: int, n: int, noise: NoiseLaw, kind: Kind, concentration: float, seed: int
 ) -> NoisyTable:

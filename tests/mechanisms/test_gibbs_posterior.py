@@ -405,14 +405,3 @@ def test_no_record_changes_messages_or_the_amount_written(dpbayes: Cli, records:
         spoken = said(done)
         seen.add((done.code, spoken, *names, json.dumps(document["parameters"]), json.dumps(document["guarantee"])))
     assert len(seen) == 1
-
-
-def test_the_true_likelihood_of_probit_is_refused(dpbayes: Cli, records: Path, ledger_path: Path) -> None:
-    spec = SPEC.format(model="probit-regression", mechanism="gibbs-posterior")
-    Path("spec.yaml").write_text(spec.replace("domain:", "privacy: {mu: 0.1}\ndomain:\n  likelihood: probit"))
-    refused = dpbayes("release", "--spec", "spec.yaml")
-    assert refused.code == 3
-    assert "unbounded gradients" in refused.err
-    Path("spec.yaml").write_text(SPEC.format(model="cloglog-regression", mechanism="gibbs-posterior"))
-    assert dpbayes("release", "--spec", "spec.yaml", "--mu", "0.1").code == 3
-    assert not ledger_path.exists()
