@@ -10,7 +10,7 @@ import pytest
 from scipy.signal import lfilter
 
 from dpbayes_cli.inference import chains as chains_module
-from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
+from dpbayes_cli.inference.chains import CHAINS, Trace, chain_length, run_until_converged
 from dpbayes_cli.inference.convergence import DETECTED_SHIFT, Convergence, judge, required_draws
 from dpbayes_cli.inference.posterior import Effort
 
@@ -118,6 +118,18 @@ def test_a_start_far_away_is_treated_as_warm_up() -> None:
     seen = run_until_converged(run, lambda draws: draws, 400, Effort())
     assert seen.convergence.reached
     assert abs(seen.draws.mean()) < 0.2
+
+
+def test_a_trace_is_evenly_thinned() -> None:
+    trace = Trace(8)
+    for i in range(1, 101):
+        trace.add(np.full((2, 3), float(i)))
+    kept = trace.values()[0, :, 0]
+    assert 4 <= len(kept) <= 8
+    assert len(set(np.diff(kept))) == 1
+    trace.clear()
+    trace.add(np.zeros((2, 3)))
+    assert trace.values().shape == (2, 1, 3)
 
 
 def test_the_length_lets_ideal_draws_pass_at_once() -> None:

@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 
 from dpbayes_cli.base.numeric import log_gamma_ratio
+from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.tables.table_layout import GammaRatios, TableLayout
 from tests.inference.table_cells import tiny_tables
 from tests.plugins.staircase import Staircase
@@ -35,3 +36,9 @@ def test_cells_have_the_noise_of_their_own_table() -> None:
         away = log_noise[:, part] - expected
         np.testing.assert_allclose(away, away[0, 0], atol=1e-9)
         assert table.noise.decay is not None or abs(away[0, 0]) < 1e-12
+
+
+def test_tiny_concentrations_leave_proper_rows() -> None:
+    table = replace(tiny_tables()[0], concentration=np.full((2, 2), 1e-4))
+    theta = draw_rows(np.zeros((50, 4)), TableLayout([table]), np.random.default_rng(1))
+    np.testing.assert_allclose(theta.reshape(50, 2, 2).sum(axis=2), 1.0)
