@@ -309,21 +309,6 @@ def test_bounds_off_the_grid_are_refused() -> None:
         build_spec({"model": "gamma-poisson", "domain": {"upper": "3"}}).build_model((0.0, 3.0))
 
 
-def test_chosen_bounds_are_near_the_quantiles() -> None:
-    """At epsilon 1 and n = 10,000; an edge loses more than t with probability at most 1024 exp(-e t / 2), so 1e-9."""
-    rng, n = np.random.default_rng(2), 10_000
-    numbers = rng.normal(3.0, 2.0, n)
-    grid = BoundsGrid(-50.0, 50.0, 1024)
-    law = PrivateBounds(grid, Fraction(1, 100), Fraction(99, 100), Decimal(1), Neighbors.REPLACE_ONE)
-    codes, _ = grid.column("value", "clamp").codes(numbers)
-    histogram = Counter(codes.tolist())
-    counts = np.array(grid.cumulative(histogram))
-    lower, upper = law.choose(histogram)
-    slack = 2 * math.log(2 * 1024 / 1e-9) / 0.5
-    for index, quantile in ((lower, 0.01), (upper, 0.99)):
-        assert abs(counts[index] - quantile * n) <= np.abs(counts - quantile * n).min() + slack
-
-
 @pytest.mark.slow
 def test_posteriors_between_private_bounds_are_calibrated() -> None:
     """Gamma-exponential, n = 1000, epsilon 1 and 1 for the bounds, 300 trials; false-fail 1e-6."""

@@ -16,8 +16,7 @@ import pytest
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.estimation import Estimation
 from dpbayes_cli.experiments.renyi_utility import RenyiUtility
-from dpbayes_cli.experiments.study import STUDIES, Study, build_study, read_study
-from tests.conftest import ROOT
+from dpbayes_cli.experiments.study import STUDIES, Study, build_study
 from tests.experiments.studies import SMALL, run, write_records
 
 DIGESTS = {
@@ -49,18 +48,6 @@ SHARED = {
     "hmm": "n_test",
 }
 """A column of the trials that depends on the data alone."""
-POINTS = {
-    "adversarial-data": 3,
-    "calibration": 120,
-    "estimation": 75,
-    "hmm": 42,
-    "linear-regression": 95,
-    "logistic-regression": 186,
-    "naive-bayes": 130,
-    "renyi-curves": 24,
-    "renyi-utility": 182,
-}
-"""The grids of the papers' figures."""
 
 
 def published(document: dict[str, Any], place: Path) -> tuple[Study, Path]:
@@ -150,9 +137,3 @@ def test_the_numbers_depend_on_neither_processes_nor_order(
 
 def test_every_kind_of_study_has_stored_numbers() -> None:
     assert {document.get("study", "calibration") for document in SMALL} == set(STUDIES)
-
-
-@pytest.mark.parametrize("name", POINTS)
-def test_the_study_of_the_paper_is_its_grid(name: str) -> None:
-    study = read_study(ROOT / "configs" / "experiments" / f"{name}.yaml")
-    assert (study.name, len(study.grid())) == (name, POINTS[name])

@@ -62,9 +62,9 @@ def worst(laws: dict[Any, list[Fraction]], neighbors: list[tuple[Any, Any]]) -> 
     largest = widest = Decimal(0)
     context = Context(prec=100)
     for one, other in neighbors:
-        logs = [log_interval(a / b) for a, b in zip(laws[one], laws[other], strict=True)]
-        largest = max(largest, *(high for _, high in logs))
-        widest = max(widest, context.subtract(max(high for _, high in logs), min(low for low, _ in logs)))
+        ratios = [a / b for a, b in zip(laws[one], laws[other], strict=True)]
+        (_, high), (low, _) = log_interval(max(ratios)), log_interval(min(ratios))
+        largest, widest = max(largest, high), max(widest, context.subtract(high, low))
     return largest, widest
 
 

@@ -55,14 +55,11 @@ def sums(model: OneParameterFamily, n: int) -> list[int]:
 def largest_log_ratio(laws: dict[Any, Any], neighbors: list[tuple[Any, Any]]) -> Any:
     """The largest log ratio of two neighbors' probabilities of a cell, as an interval that encloses it."""
     mpmath.iv.dps = 60
-    worst = mpmath.iv.mpf(0)
-    totals = {key: sum(weights) for key, weights in laws.items()}
+    worst, totals = Fraction(1), {key: sum(weights) for key, weights in laws.items()}
     for one, other in neighbors:
         ratio = max(Fraction(a) / b for a, b in zip(laws[one], laws[other], strict=True))
-        ratio *= Fraction(totals[other]) / totals[one]
-        log = mpmath.iv.log(mpmath.iv.mpf(ratio.numerator) / mpmath.iv.mpf(ratio.denominator))
-        worst = max(worst, log, key=lambda interval: interval.b)
-    return worst
+        worst = max(worst, ratio * Fraction(totals[other]) / totals[one])
+    return mpmath.iv.log(mpmath.iv.mpf(worst.numerator) / mpmath.iv.mpf(worst.denominator))
 
 
 @pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])

@@ -15,10 +15,8 @@ from scipy.special import betaln, ndtr
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.noisy_observation import NoisyTable, RecordCount
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.inference.tables.table_layout import TableLayout
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.conversions import gaussian_delta_above
 from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
@@ -120,13 +118,3 @@ def test_a_count_behind_rounded_noise_has_the_enumerated_posterior(scale: float)
     )
     mass = np.exp(weight - weight.max())
     assert marginal.mean == pytest.approx(float((mass * (counts + 2.0) / (n + 3.0)).sum() / mass.sum()), rel=1e-9)
-
-
-@pytest.mark.parametrize("scale", [0.6, 5.0, 70.0])
-def test_chains_on_tables_use_the_probabilities_of_the_law(scale: float) -> None:
-    law, counts = RoundedGaussian(scale), np.arange(40.0)[:, None] * scale / 10.0
-    observed = np.array([[3.0 * round(scale)]])
-    table = NoisyTable(np.ones((1, 1)), np.ones(1), observed, law, RecordCount("unbounded"))
-    stated = TableLayout((table,)).log_noise(np.rint(counts), np.zeros(1, dtype=np.int64))
-    exact = law.log_pmf((observed - np.rint(counts)).astype(np.int64))
-    assert stated - stated[0] == pytest.approx(exact - exact[0], abs=1e-6)
