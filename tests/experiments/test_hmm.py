@@ -128,23 +128,6 @@ def test_the_likelihood_is_that_of_brute_force(n_states_draws: int) -> None:
     assert trial.log_likelihood(HmmPrediction(emissions, states)) == pytest.approx(expected / 6.0)
 
 
-def test_no_two_records_exceed_the_range_and_two_attain_it() -> None:
-    sizes, least = (2, 3), (0.05, 0.02)
-    allowed = 2.0 * sum(map(row_range, sizes, least))
-    rng = np.random.default_rng(3)
-    every = list(itertools.product(*map(range, sizes)))
-    drawn = [draw_at_least(np.full((2000, size), 0.3), low, rng) for size, low in zip(sizes, least, strict=True)]
-
-    def logs(record: tuple[int, ...]) -> Any:
-        return sum(np.log(rows[:, value]) for rows, value in zip(drawn, record, strict=True))
-
-    for first, second in itertools.combinations(every, 2):
-        ratio = logs(first) - logs(second)
-        assert np.ptp(ratio) <= allowed
-    ends = sum(math.log((1.0 - (size - 1) * low) / low) for size, low in zip(sizes, least, strict=True))
-    assert 2.0 * ends == pytest.approx(allowed), "all values at one end, and at the other"
-
-
 def test_all_sweeps_are_paid_for_at_the_power_of_the_mechanism(records: Path) -> None:
     """The mechanism's least shares are those of a lattice: a little larger, and the range is smaller."""
     study = study_of(records)

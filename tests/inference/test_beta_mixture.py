@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -13,14 +13,19 @@ from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.inference.counts.beta_mixture import _rule, beta_mixture
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-
-Number = Any  # mpmath's numbers have no types
+from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
+from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.plugins.staircase import Staircase
 
 
 def known(
     n: int, scale: float, observed: tuple[int | None, int | None], prior: tuple[float, float] = (1.0, 1.0)
 ) -> NoisyCounts:
     return NoisyCounts(prior, observed, DiscreteLaplace(scale), RecordCount("known", n))
+
+
+def behind(law: NoiseLaw) -> NoisyCounts:
+    return NoisyCounts((2.0, 1.0), (1200, None), law, RecordCount("known", 3000))
 
 
 def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
@@ -45,6 +50,8 @@ def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
         known(1_000_000, 1000.0, (200_000, None), (1e5, 1e5)),
         known(1_000_000, 5e4, (-20_000, 999_000), (3.0, 0.2)),
         known(0, 1.0, (3, None), (2.0, 3.0)),
+        behind(Staircase.of(5, Decimal("0.8"))),
+        *(behind(RoundedGaussian(scale)) for scale in (0.7, 63.9, 900.0)),
     ],
 )
 def test_panels_and_windows_lose_nothing(observation: NoisyCounts) -> None:

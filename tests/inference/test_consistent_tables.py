@@ -69,19 +69,12 @@ def margin(family: tuple[int, ...], table: Floats, shared: list[int]) -> Floats:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_exact_tables_are_unchanged(name: str, how: str) -> None:
-    parities = Parities(*NETWORKS[name])
-    exact = [np.asarray(table, dtype=np.float64) for table in counted(parities, records_of(parities, N_RECORDS))]
-    solution = solve(parities, exact)
-    assert solution.how == how
-    for table, expected in zip(solution.tables, exact, strict=True):
-        np.testing.assert_allclose(table, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("scale", [15.0, 1e6])
+@pytest.mark.parametrize("scale", [0.0, 15.0, 1e6])
 def test_tables_are_consistent_and_none_are_nearer(name: str, scale: float, how: str) -> None:
-    """The optimum is that of the textbook program: minimize |Mx - y| over the joint table x, with both signs."""
+    """The optimum is that of the textbook program: minimize |Mx - y| over the joint table x, with both signs.
+
+    Without noise the distance is 0, so that exact tables are unchanged.
+    """
     parities = Parities(*NETWORKS[name])
     noisy = noisy_tables(parities, scale)
     solution = solve(parities, noisy)

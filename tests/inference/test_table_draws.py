@@ -34,7 +34,6 @@ from tests.statistical import assert_uniform
 
 Kind = Literal["known", "at-most", "unbounded"]
 FALSE_FAIL = 1e-6
-N_DRAWS = 4000
 
 
 def tall_tables() -> list[NoisyTable]:
@@ -53,24 +52,16 @@ TINY = [*tiny_tables(), *tall_tables()]
 EXACT = [enumerate_table(table) for table in TINY]
 
 
-def drawn(tables: list[NoisyTable], n_draws: int = N_DRAWS) -> list[Array]:
-    rng = np.random.default_rng(5)
-    drawn_counts = []
-    for table in tables:
-        draws = draw_table(table, n_draws, rng)
+def test_the_counts_have_the_enumerated_law() -> None:
+    """About 350 means within 6.5 standard errors; squares of counts have heavy tails: false-fail about 1e-6."""
+    rng, drawn = np.random.default_rng(5), []
+    for table in TINY:
+        draws = draw_table(table, 4000, rng)
         assert draws is not None
         assert draws.step == 1
-        drawn_counts.append(draws.counts.reshape(-1, *table.observed.shape))
-    return drawn_counts
-
-
-def test_the_counts_have_the_enumerated_moments() -> None:
-    """About 350 means within 6.5 standard errors; squares of counts have heavy tails: false-fail about 1e-6."""
-    assert largest_z(drawn(TINY), EXACT) < 6.5
-
-
-def test_the_counts_have_the_enumerated_joint_law() -> None:
-    assert_joint_law(drawn(TINY), EXACT)
+        drawn.append(draws.counts.reshape(-1, *table.observed.shape))
+    assert largest_z(drawn, EXACT) < 6.5
+    assert_joint_law(drawn, EXACT)
 
 
 def wide(

@@ -33,6 +33,7 @@ def test_cells_have_the_noise_of_their_own_table(law: NoiseLaw) -> None:
     tables = [replace(first, noise=law, observed=np.rint(first.observed)), second]
     layout = TableLayout(tables)
     counts, cells = np.arange(2.0 * layout.observed.size).reshape(2, -1), np.arange(layout.observed.size)
+    counts *= np.ceil(law.scale / 5.0)
     log_noise = layout.log_noise(counts, cells)
     sizes = [table.observed.size for table in tables]
     for table, part in zip(tables, np.split(cells, [sizes[0]]), strict=True):
