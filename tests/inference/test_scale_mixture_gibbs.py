@@ -9,21 +9,18 @@ seeds are fixed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit
 
-from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySums, RecordCount, RecordLaw
-from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
+from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
-from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.inference.sum_cells import (
     EPSILONS,
     FALSE_FAIL,
@@ -82,48 +79,6 @@ def test_chains_have_the_exact_posterior_under_noise_of_no_known_shape() -> None
     points, cumulative = dense_posterior(cell)
     drawn = pooled(cell.observation, cell.observed, chains=500)
     assert ks_distance(np.interp(drawn, points, cumulative[0])) <= 0.02
-
-
-@dataclass(frozen=True)
-class BernoulliRecords(RecordLaw):
-    """A record that is one with probability theta ~ Beta(a, b); the coordinate is the logit of theta."""
-
-    a: float = 10.0
-    b: float = 10.0
-
-    @property
-    def dimension(self) -> int:
-        return 1
-
-    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        theta = rng.beta(self.a, self.b, size)
-        return np.asarray(np.log(theta) - np.log1p(-theta))[:, None]
-
-    def log_prior(self, points: Floats) -> Floats:
-        x = points[..., 0]
-        return np.asarray(self.a * x - (self.a + self.b) * np.logaddexp(0.0, x))
-
-    def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        theta = expit(points)
-        return theta, (theta * (1.0 - theta))[..., None]
-
-    def parameters(self, points: Floats) -> Floats:
-        return expit(points)
-
-    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        raise NotImplementedError
-
-    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        raise NotImplementedError
-
-
-def test_chains_have_the_exact_posterior_of_a_binomial_count() -> None:
-    """n = 1,000 at epsilon 0.01, by the exact Beta mixture; the paper's sampler is 0.03 to 0.15 away in this cell."""
-    noise, total = DiscreteLaplace(100.0), RecordCount("known", 1000)
-    for y in (80, 340):
-        mixture = beta_mixture(NoisyCounts((10.0, 10.0), (y, None), noise, total))
-        draws = pooled(NoisySums(BernoulliRecords(), (y,), noise, total), np.array([[float(y)]]))
-        assert ks_distance(mixture.cdf_of(expit(draws))) <= CLOSE
 
 
 JOINT_CHAINS = 2000

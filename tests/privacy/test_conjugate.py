@@ -178,11 +178,9 @@ def test_a_prior_too_weak_for_a_public_grid_is_refused_before_anything_is_drawn(
             family.lattice(1.0, 1.0).check()
 
 
-@pytest.mark.parametrize("n", [1, 10**3, 10**6])
-def test_large_numbers_of_records_can_be_drawn_for(n: int) -> None:
-    family = DirichletFamily((2.0, 3.0), n)
+def test_large_numbers_of_records_can_be_drawn_for() -> None:
+    family, counts = DirichletFamily((2.0, 3.0), 10**6), (Fraction(333_333), Fraction(666_667))
     family.lattice(1.0, 1.0).check()
-    counts = (Fraction(n // 3), Fraction(n - n // 3))
     ((theta, _),) = family.draw(counts, 1.0, 1.0, 1)
     mean, sd = family.moments(counts, 1.0, 1.0)
-    assert abs(theta - mean) < 7 * sd or n == 1
+    assert abs(theta - mean) < 7 * sd

@@ -107,16 +107,6 @@ def test_no_pair_of_neighbors_exceeds_the_divergence(name: str, prior: tuple[flo
     print(f"{name}: {closest:.3f} of the bound is attained")
 
 
-def test_tables_without_parents_are_exactly_the_sum_of_their_families() -> None:
-    for n, order in itertools.product((1, 2, 3), ORDERS):
-        family = NetworkFamily(((6.0, 4.5), (6.0, 7.0, 5.0)), (1, 1), n)
-        apart = [DirichletFamily(row, n).divergence(order, 1.0, 1.0) for row in family.concentrations]
-        assert family.divergence(order, 1.0, 1.0) == pytest.approx(sum(apart))
-        assert worst(((2, 3), ((0,), (1,))), (5.0, 5.0, 5.0), n, order) == pytest.approx(
-            NetworkFamily(((5.0, 5.0), (5.0, 5.0, 5.0)), (1, 1), n).divergence(order, 1.0, 1.0)
-        )
-
-
 @pytest.mark.parametrize(("r", "m"), [(0.3, 1.0), (1.0, 0.4), (0.5, 0.7)])
 def test_a_weaker_likelihood_and_a_stronger_prior_are_priced(r: float, m: float) -> None:
     for name in ("an edge", "a fork", "two apart"):
