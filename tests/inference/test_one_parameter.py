@@ -143,7 +143,7 @@ LATTICE = [
 
 @pytest.mark.parametrize(
     ("name", "upper", "n", "kind"),
-    [case if case[1:3] == (4, 1) else pytest.param(*case, marks=pytest.mark.slow) for case in LATTICE],
+    [case if case[1:3] == (3, 1) else pytest.param(*case, marks=pytest.mark.slow) for case in LATTICE],
 )
 def test_posteriors_of_integers_are_those_of_enumeration(name: str, upper: int, n: int, kind: Kind) -> None:
     column = NumericColumn("value", 0.0, float(upper), upper, integers=True)
@@ -216,7 +216,7 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
 @pytest.mark.parametrize("epsilon", [0.02, 1.0])
 def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float) -> None:
     """With probability 1/2 all n records are valid; else p(number) is proportional to 1 / (1 + n - number)."""
-    family, n, column = FAMILIES["gamma-poisson"], 700, NumericColumn("value", 0.0, 3.0, 3, True)
+    family, n, column = FAMILIES["gamma-poisson"], 300, NumericColumn("value", 0.0, 3.0, 3, True)
     law, noise = NumberLaw(family, column, True), DiscreteLaplace(6 / epsilon)
     numbers, grid = np.arange(n + 1.0), np.linspace(0.2, 0.9, 15)[:, None]
     observed = np.array([[round(away * 6 / epsilon), 3 * n - round(away * 6 / epsilon)] for away in (-2, 0, 2)], float)
