@@ -303,11 +303,11 @@ def test_narrow_posteriors_under_very_wide_priors_are_found(family: NumberFamily
     sums = np.array([[share * 20_000.0]])
     observation = NoisySums(law, (int(sums[0, 0]),), DiscreteLaplace(20.0), RecordCount("known", 1000))
     low, high = law.prior_range
-    wide = np.linspace(low, high, 7_001)[:, None]
+    wide = np.linspace(low, high, 3_501)[:, None]
     with np.errstate(all="ignore"):
         first = all_log_likelihoods(observation, law, sums, wide)[:, 0] + law.log_prior(wide)
         middle = wide[np.nanargmax(first), 0]
-        points = np.union1d(wide, np.clip(middle + np.linspace(-3.0, 3.0, 3_001), low, high))
+        points = np.union1d(wide, np.clip(middle + np.linspace(-3.0, 3.0, 2_001), low, high))
         log_density = all_log_likelihoods(observation, law, sums, points[:, None])[:, 0] + law.log_prior(
             points[:, None]
         )
