@@ -319,7 +319,7 @@ def test_narrow_posteriors_under_very_wide_priors_are_found(family: NumberFamily
 
 
 @pytest.mark.parametrize("outside", ["clamp", pytest.param("drop", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("n", "epsilon"), [(10, "1"), (100, "0.1"), (1000, "0.01")])
+@pytest.mark.parametrize(("n", "epsilon"), [(10, "1"), (1000, "0.01")])
 @pytest.mark.parametrize("name", NAMES)
 def test_posteriors_are_calibrated(name: str, n: int, epsilon: str, outside: Outside) -> None:
     """300 trials with n records; those beyond the bounds are clamped or dropped."""

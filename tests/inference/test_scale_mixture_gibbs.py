@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
@@ -25,6 +24,7 @@ from tests.inference.sum_cells import (
     EPSILONS,
     FALSE_FAIL,
     SIZES,
+    Cell,
     assert_calibrated,
     chain_ranks,
     dense_posterior,
@@ -42,23 +42,17 @@ if TYPE_CHECKING:
 CLOSE = 0.01
 
 
-def pooled(observation: NoisySums, observed: Floats, seed: int = 1, chains: int = 500) -> Floats:
-    """Return sorted draws of the first coordinate, 80 of each chain."""
-    sampler = ScaleMixtureSampler(observation, observed, chains, np.random.default_rng(seed))
-    return np.sort(sampler.run(80)[0, :, :, 0].ravel())
-
-
-def distance_to_exact(name: str, n: int, epsilon: str, chains: int) -> float:
-    """Return the KS distance of the chains to the posterior of the exact likelihood, on a dense grid."""
-    cell = simulate(models()[name], True, n, epsilon, 1)
+def distance_to_exact(cell: Cell, chains: int) -> float:
+    """Return the KS distance of 80 draws of each chain to the posterior of the exact likelihood, on a dense grid."""
+    sampler = ScaleMixtureSampler(cell.observation, cell.observed, chains, np.random.default_rng(1))
     points, cumulative = dense_posterior(cell)
-    return ks_distance(np.interp(pooled(cell.observation, cell.observed, chains=chains), points, cumulative[0]))
+    return ks_distance(np.interp(np.sort(sampler.run(80)[0, :, :, 0].ravel()), points, cumulative[0]))
 
 
 @pytest.mark.parametrize("name", ["gamma-exponential", "normal-mean"])
 def test_chains_have_the_exact_posterior_of_one_parameter(name: str) -> None:
     """KS <= 0.01; 30,000 independent draws exceed it with probability 0.005 (DKW); the seed is fixed."""
-    assert distance_to_exact(name, 1000, "0.01", 500) <= CLOSE
+    assert distance_to_exact(simulate(models()[name], True, 1000, "0.01", 1), 500) <= CLOSE
 
 
 @pytest.mark.slow
@@ -66,19 +60,15 @@ def test_chains_have_the_exact_posterior_of_one_parameter(name: str) -> None:
 @pytest.mark.parametrize("name", ["gamma-exponential", "normal-mean", "gamma-poisson", "beta-geometric"])
 def test_chains_have_the_exact_posterior_in_other_cells(name: str, n: int, epsilon: str) -> None:
     """100,000 effective draws exceed 0.01 with probability below 1e-8 (DKW)."""
-    assert distance_to_exact(name, n, epsilon, 2500) <= CLOSE
+    assert distance_to_exact(simulate(models()[name], True, n, epsilon, 1), 2500) <= CLOSE
 
 
 @pytest.mark.slow
 def test_chains_have_the_exact_posterior_under_noise_of_no_known_shape() -> None:
     """KS <= 0.02 with 40,000 draws of 500 chains, about 20,000 effective ones; seeds are fixed."""
     cell = simulate(models()["gamma-exponential"], True, 1000, "0.01", 1)
-    scale = cell.observation.noise.scale
-    law = Staircase.of(round(3 * scale), Decimal(3))
-    cell = replace(cell, observation=replace(cell.observation, noise=law))
-    points, cumulative = dense_posterior(cell)
-    drawn = pooled(cell.observation, cell.observed, chains=500)
-    assert ks_distance(np.interp(drawn, points, cumulative[0])) <= 0.02
+    law = Staircase.of(round(3 * cell.observation.noise.scale), Decimal(3))
+    assert distance_to_exact(replace(cell, observation=replace(cell.observation, noise=law)), 500) <= 0.02
 
 
 JOINT_CHAINS = 2000
