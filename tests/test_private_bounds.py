@@ -191,13 +191,6 @@ def test_the_schema_of_specs_takes_bounds_once() -> None:
             check_spec({**spec, **wrong})
 
 
-@pytest.mark.parametrize("budget", [["--delta", "1e-6", "--epsilon", "3"], ["--rdp", "2", "--order", "8"]])
-def test_accounts_of_curves_pay_less_than_the_sum(budget: list[str], dpbayes: Cli) -> None:
-    assert dpbayes("budget", "open", "clinic", *budget).code == 0
-    assert dpbayes("release", CLINIC, *MONTHS, *PRICE, "--json").code == 0
-    assert dpbayes("budget", "verify").code == 0
-
-
 def test_noise_that_does_not_fit_drawn_bounds_uses_the_whole_range(
     dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
