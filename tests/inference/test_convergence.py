@@ -150,20 +150,6 @@ def test_ideal_chains_pass_in_999_of_1000_runs(case: Case) -> None:
 
 @pytest.mark.slow
 @pytest.mark.calibration
-@pytest.mark.parametrize("correlation", [0.0, 0.8])
-def test_a_single_look_refuses_ideal_chains_in_one_of_1000(correlation: float) -> None:
-    """2,000 looks at as many draws as are required. If the rate is 1e-3, more than 9 refuse with probability 5e-5."""
-    rng = np.random.default_rng(8)
-    n_draws = int(required_draws(CHAINS, 4) / CHAINS * (1.0 + correlation) / (1.0 - correlation))
-    refused = 0
-    for _ in range(2000):
-        source = Autoregressive(correlation, np.zeros((CHAINS, 4)), rng)
-        refused += not judge(source.run(n_draws, 1), Effort()).agree
-    assert refused <= 9
-
-
-@pytest.mark.slow
-@pytest.mark.calibration
 @pytest.mark.parametrize("kind", ["halves", "offsets"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_chains_that_differ_by_a_third_of_a_standard_deviation_are_refused(
