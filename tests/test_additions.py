@@ -11,12 +11,9 @@ import tomllib
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.inference.posterior import Effort
-from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -146,15 +143,6 @@ def site(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_an_installed_plug_in_is_tested_like_any_other(site: str) -> None:
-    """The quick tests of the battery: all of the model, and those of the mechanism with one model."""
-    ours = (
-        f"({NAME} and (sensitivity or refused or examples or info or renyi_divergence)) or lent-laplace-beta-bernoulli"
-    )
-    assert passed(ROOT, BATTERY, "-k", ours, "-m", "not slow", path=site) > 15
-
-
-@pytest.mark.slow
 def test_the_tests_are_collected_with_plug_ins_and_their_battery_passes(site: str) -> None:
     assert passed(ROOT, "--collect-only", path=site) > 2000
     assert passed(ROOT, BATTERY, "-k", f"{NAME} or lent-laplace", path=site) > 65
@@ -224,18 +212,6 @@ def test_the_release_of_a_plug_in_verifies_only_where_the_plug_in_is_installed(t
 
 
 # --- laws and prices that others add ---------------------------------------------------------------------------------
-
-
-def test_a_count_behind_staircase_noise_has_the_enumerated_posterior() -> None:
-    law, n, seen = Staircase.of(5, Decimal("0.8")), 60, 20
-    observation = BetaBernoulli("1", "0", 1.0, 1.0).observation(
-        RecordPolicy(Neighbors.REPLACE_ONE, "0"), [seen], law, n
-    )
-    marginal = infer(observation, "noise-aware", 1, np.random.default_rng(0), Effort(100, 10.0)).marginals[0]
-    counts = np.arange(n + 1)
-    mass = np.exp(law.log_pmf(seen - counts))  # the prior of the count is uniform
-    mean = float((mass * (counts + 1.0) / (n + 2.0)).sum() / mass.sum())
-    assert marginal.mean == pytest.approx(mean, rel=1e-9)
 
 
 def test_the_price_of_epsilon_and_delta_is_what_is_charged() -> None:

@@ -370,9 +370,9 @@ def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, 
 
 
 def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
-    """Whether there are many tables to draw from, or a large cover to enumerate."""
-    several = issubclass(instance.kind, DiscreteBayesNet) and instance.example is not instance.kind.examples[0]
-    return not mechanism.post_processing and (several or issubclass(instance.kind, NormalRegression))
+    """Whether draws are made of another example than the model's first, or from a large cover to enumerate."""
+    another = instance.example is not instance.kind.examples[0]
+    return not mechanism.post_processing and (another or issubclass(instance.kind, NormalRegression))
 
 
 @pytest.mark.parametrize(

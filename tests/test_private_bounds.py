@@ -152,22 +152,18 @@ def test_the_histogram_is_not_written_anywhere(dpbayes: Cli, tmp_path: Path, pla
         ([*MONTHS, *PRICE, "--mechanism", "rdp-diffuse", "--on-invalid", "impute:1"], 3, "laplace"),
         ([*MONTHS, "--bounds-epsilon", "2.5", "--eps", "1"], 5, "requested: epsilon 3.5"),
         (["--model", "beta-bernoulli", "--column", "relapse", "--eps", "1", *PRICE], 3, "cannot be found"),
+        (["--spec", "several.yaml"], 3, "cannot be found privately"),
     ],
 )  # fmt: skip
 def test_requests_without_private_bounds_are_refused_uncharged(
     arguments: list[str], code: int, says: str, dpbayes: Cli, ledger_path: Path
 ) -> None:
+    several = "model: multivariate-normal\nprivacy: {epsilon: 1}\nbounds: {private: {epsilon: 1, low: 0, high: 9}}\n"
+    Path("several.yaml").write_text(several + "domain: {columns: {age: {lower: 0, upper: 9}}}\n")
     refused = dpbayes("release", CLINIC, *arguments, "--out", "out")
     assert (refused.code, says in refused.err) == (code, True), refused.err
     assert not Path("out").exists()
     assert dpbayes("budget", "show", "--json").json["accounts"] == [] if ledger_path.exists() else True
-
-
-def test_several_numbers_have_stated_bounds(dpbayes: Cli, place: Path) -> None:
-    spec = "model: multivariate-normal\nprivacy: {epsilon: 1}\nbounds: {private: {epsilon: 1, low: 0, high: 9}}\n"
-    (place / "s.yaml").write_text(spec + "domain: {columns: {age: {lower: 0, upper: 9}}}\n")
-    refused = dpbayes("spec", "check", "s.yaml")
-    assert (refused.code, "cannot be found privately" in refused.err) == (3, True)
 
 
 def test_a_plan_prints_both_prices(dpbayes: Cli) -> None:
@@ -193,13 +189,6 @@ def test_the_schema_of_specs_takes_bounds_once() -> None:
     for wrong in changes:
         with pytest.raises(jsonschema.ValidationError):
             check_spec({**spec, **wrong})
-
-
-@pytest.mark.parametrize("budget", [["--delta", "1e-6", "--epsilon", "3"], ["--rdp", "2", "--order", "8"]])
-def test_accounts_of_curves_pay_less_than_the_sum(budget: list[str], dpbayes: Cli) -> None:
-    assert dpbayes("budget", "open", "clinic", *budget).code == 0
-    assert dpbayes("release", CLINIC, *MONTHS, *PRICE, "--json").code == 0
-    assert dpbayes("budget", "verify").code == 0
 
 
 def test_noise_that_does_not_fit_drawn_bounds_uses_the_whole_range(

@@ -66,17 +66,16 @@ def test_simulations_end_in_time_and_report_progress() -> None:
     assert len(run_in_time(simulation, 30, 200, 0.01)) == 30  # a stated number of trials has no limit
 
 
-def test_a_median_lies_in_its_interval_as_often_as_stated() -> None:
-    """2,000 intervals for a median of 20 values hold it with probability 95.9 % each; the sd of the share is 0.5 %."""
+def test_medians_and_quantiles_lie_in_their_intervals_as_often_as_stated() -> None:
+    """2,000 intervals for a median of 20 values hold it with probability 95.9 % each; the sd of the share is 0.5 %.
+
+    Those for the 90 % quantile of 60 values hold it with probability 95 %.
+    """
     rng = np.random.default_rng(1)
     estimates = [Estimated.of(rng.exponential(size=20)) for _ in range(2000)]
     assert 0.88 < np.mean([each.low <= np.log(2.0) <= each.high for each in estimates]) < 0.97
     assert Estimated.of(np.array([3.0, 1.0])) == Estimated(2.0, 1.0, 3.0)
 
-
-def test_a_quantile_lies_in_its_interval_as_often_as_stated() -> None:
-    """2,000 intervals for the 90 % quantile of 60 values hold it with probability 95 %; the sd of the share is .5 %."""
-    rng = np.random.default_rng(1)
     found = [quantile_with_interval(rng.exponential(size=60), 0.9) for _ in range(2000)]
     assert 0.93 < np.mean([low <= np.log(10.0) <= high for _, low, high in found]) < 0.97
     assert quantile_with_interval(np.array([np.inf, 1.0, 2.0]), 0.9) == (np.inf, 2.0, np.inf)

@@ -20,7 +20,6 @@ from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.mechanisms.ops import Ops
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -135,10 +134,6 @@ def leak_a_count(release: Any) -> Any:
     return more
 
 
-def double_likelihood_power(exact_log: Any) -> Any:
-    return lambda self, value: exact_log(replace(self, likelihood_power=2 * self.likelihood_power), value)
-
-
 def halve_sensitivity(statistic: Any) -> Any:
     return lambda self, policy: replace(statistic(self, policy), sensitivity_l1=1)
 
@@ -158,8 +153,6 @@ BUGS: list[tuple[Any, str, Callable[[Any], Any], tuple[str, str, int], list[str]
     (DiscreteLaplace, "release", share_noise, ("laplace", "dirichlet-categorical", 2000), [BLACK_BOX], False),
     (Ops, "release", leak_a_count, ("ops", "dirichlet-categorical", 1000),
      ["released values under dictated outcomes"], True),
-    (ScalarSampler, "exact_log", double_likelihood_power, ("ops", "beta-bernoulli", 1000),
-     ["range of the log ratios"], False),
     (BetaBernoulli, "statistic", halve_sensitivity, COIN, ["L1 sensitivity", "largest log ratio"], False),
     (LogisticLoss, "slope", lengthen_gradients, ("gibbs-posterior", "logistic-regression", 1000),
      ["difference of neighbors' gradients"], False),

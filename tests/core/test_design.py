@@ -66,7 +66,7 @@ def test_targets_are_codes_or_scaled_numbers() -> None:
     assert DesignMatrix(DesignRows(SMALL, Y), 3).targets(np.array([1, 0])).tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("norm", [None, 1e-6, 0.3, 1.0, 1.5, 1.7320508, 5.0])
+@pytest.mark.parametrize("norm", [None, 1e-6, 0.3, 1.7320508, 5.0])
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("design", [SMALL, WIDE, replace(SMALL, intercept=False)], ids=["dense", "sparse", "bare"])
 def test_row_norm_is_never_exceeded(

@@ -105,17 +105,6 @@ def test_chain_without_noise_is_gradient_descent_from_zero() -> None:
     assert quiet == pytest.approx(np.stack([w, w]), abs=1e-8)
 
 
-def test_normals_are_drawn_once_a_step() -> None:
-    shapes: list[tuple[int, ...]] = []
-
-    def normals(shape: tuple[int, ...]) -> Floats:
-        shapes.append(shape)
-        return np.zeros(shape)
-
-    QUADRATIC.draw(matrix_of(DESIGN, 12), 5, normals)
-    assert shapes == [(3, 5)] * QUADRATIC.n_steps
-
-
 def test_several_draws_are_independent_chains() -> None:
     """Of 4,000 pairs of chains: no correlation beyond 6.5 standard errors (false-fail 1e-9); one noise would be 1."""
     matrix = matrix_of(DESIGN, 12)

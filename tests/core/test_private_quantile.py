@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import mpmath
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,6 +35,7 @@ from dpbayes_cli.sources.source_for import source_for
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.simulated_releases import simulate_with_private_bounds
+from tests.mechanisms.log_ratios import worst
 from tests.statistical import assert_follows, assert_uniform
 
 Data = tuple[int | None, ...]
@@ -116,28 +116,21 @@ def joint_law(law: PrivateBounds, data: Data) -> dict[tuple[int, int], Fraction]
 def test_no_pair_of_neighbors_exceeds_the_charge(
     records: str, neighbors: Neighbors, epsilon: str, quantiles: tuple[Fraction | None, Fraction]
 ) -> None:
-    """Exhaustively for n <= 3, in interval arithmetic: the log ratio of two laws, and its range over the outcomes."""
+    """Exhaustively for n <= 3, in exact rationals: the log ratio of two laws, and its range over the outcomes."""
     law = law_of(neighbors, *quantiles, epsilon=epsilon)
     assert law.guarantee.epsilon == Decimal(epsilon)
-    mpmath.iv.dps = 60
-    charged, nearly = mpmath.iv.mpf(epsilon), 0.0
-    laws: dict[Any, dict[tuple[int, int], Fraction]] = {}
-    for n in (1, 2, 3):
-        for one, other in pairs_of(records, neighbors, n):
-            for data in (one, other):
-                key = tuple(sorted(histogram_of(data).items()))
-                laws.setdefault(key, joint_law(law, data))
-            first, second = (laws[tuple(sorted(histogram_of(data).items()))] for data in (one, other))
-            ratios = [first[pair] / second[pair] for pair in first]
-            high, low = (
-                mpmath.iv.log(mpmath.iv.mpf(r.numerator) / mpmath.iv.mpf(r.denominator))
-                for r in (max(ratios), min(ratios))
-            )
-            assert high.b <= charged.a
-            assert (high - low).b <= charged.a
-            nearly = max(nearly, float((high - low).b))
+    laws: dict[Any, list[Fraction]] = {}
+    pairs = set()
+    for one, other in itertools.chain(*(pairs_of(records, neighbors, n) for n in (1, 2, 3))):
+        keys = tuple(tuple(sorted(histogram_of(data).items())) for data in (one, other))
+        pairs.add(keys)
+        for key, data in zip(keys, (one, other), strict=True):
+            if key not in laws:
+                laws[key] = list(joint_law(law, data).values())
+    largest, widest = worst(laws, pairs)
+    assert max(largest, widest) <= Decimal(epsilon)
     if quantiles == (None, Fraction(1, 2)) and neighbors is Neighbors.REPLACE_ONE:
-        assert nearly > 0.999 * float(epsilon)  # the range is not generous
+        assert float(widest) > 0.999 * float(epsilon)  # the range is not generous
 
 
 @pytest.mark.parametrize("lower", [None, Fraction(1, 4)])
@@ -283,12 +276,9 @@ def test_sql_and_python_give_the_same_histogram_from_every_format(cells: list[fl
         ("gamma-poisson", {"high": "2e6"}, "does not accept this range"),
         ("gamma-poisson", {"epsilon": "0"}, "epsilon"),
         ("gamma-poisson", {"cells": "1"}, "cells"),
-        ("gamma-poisson", {"cells": "65537"}, "cells"),
-        ("gamma-poisson", {"high": "inf"}, "high"),
         ("normal", {"low": "4"}, "low is 4"),
         ("normal", {"low": "4", "high": "4.000001"}, "too narrow"),
         ("normal", {"upper_quantile": "1"}, "upper_quantile"),
-        ("normal", {"upper_quantile": "0"}, "upper_quantile"),
         ("normal", {"upper_quantile": "0.005"}, "lower quantile"),
         ("normal", {"lower_quantile": "0.9", "upper_quantile": "0.5"}, "below upper_quantile"),
         ("normal", {"quantile": "0.5"}, "unknown key"),
@@ -307,21 +297,6 @@ def test_bounds_off_the_grid_are_refused() -> None:
             spec.build_model(bounds)
     with pytest.raises(SpecError, match="does not request"):
         build_spec({"model": "gamma-poisson", "domain": {"upper": "3"}}).build_model((0.0, 3.0))
-
-
-def test_chosen_bounds_are_near_the_quantiles() -> None:
-    """At epsilon 1 and n = 10,000; an edge loses more than t with probability at most 1024 exp(-e t / 2), so 1e-9."""
-    rng, n = np.random.default_rng(2), 10_000
-    numbers = rng.normal(3.0, 2.0, n)
-    grid = BoundsGrid(-50.0, 50.0, 1024)
-    law = PrivateBounds(grid, Fraction(1, 100), Fraction(99, 100), Decimal(1), Neighbors.REPLACE_ONE)
-    codes, _ = grid.column("value", "clamp").codes(numbers)
-    histogram = Counter(codes.tolist())
-    counts = np.array(grid.cumulative(histogram))
-    lower, upper = law.choose(histogram)
-    slack = 2 * math.log(2 * 1024 / 1e-9) / 0.5
-    for index, quantile in ((lower, 0.01), (upper, 0.99)):
-        assert abs(counts[index] - quantile * n) <= np.abs(counts - quantile * n).min() + slack
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,6 @@ def law_of(n: int) -> ScalarSampler:
     return require_type(CASE.step(n).law, ScalarSampler)
 
 
-def test_the_posterior_is_not_tempered() -> None:
-    assert law_of(30).likelihood_power == 1
-
-
 @pytest.mark.parametrize("successes", [0, 3, 10])
 def test_the_loss_on_a_data_set_is_that_of_the_truncated_beta_law(successes: int) -> None:
     """At the ends of the support, where the log ratio is extreme; cells end half a cell before them."""
@@ -42,15 +37,6 @@ def test_the_loss_on_a_data_set_is_that_of_the_truncated_beta_law(successes: int
             ends = (successes - other) * special.logit(np.array([low, high]))
             found.append(np.abs(ends - log_mass(successes) + log_mass(other)).max())
     assert local_loss(law_of(n), successes)[0] == pytest.approx(max(found), abs=0.005)
-
-
-def test_the_charge_is_the_largest_over_all_data_sets() -> None:
-    n = 12
-    step = CASE.step(n)
-    losses = [local_loss(law_of(n), s) for s in range(n + 1)]
-    assert max(loss for loss, _ in losses) <= float(step.guarantee.epsilon)
-    charged = float(step.guarantee.rdp(Decimal(2)))
-    assert max(divergence for _, divergence in losses) == pytest.approx(charged, rel=1e-6)
 
 
 def test_the_adversary_makes_the_posterior_lean_to_one_end() -> None:

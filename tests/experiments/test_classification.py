@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,17 @@ from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.classification import Classification
 from dpbayes_cli.experiments.file_records import POLICY
-from dpbayes_cli.experiments.network_posteriors import MECHANISMS, NetworkRecords, posteriors, release_step, table_power
-from dpbayes_cli.experiments.results import PointOutcome, mean_difference
+from dpbayes_cli.experiments.network_posteriors import NetworkRecords, posteriors, table_power
+from dpbayes_cli.experiments.results import PointOutcome
 from dpbayes_cli.experiments.runner import study_yaml
 from dpbayes_cli.experiments.study import build_study, read_study
 from dpbayes_cli.experiments.truncated_draws import draw_restricted, draw_truncated_beta
 from dpbayes_cli.mechanisms.ops import Ops
-from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-from dpbayes_cli.privacy.parities import n_bits
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 from tests import plans
 from tests.experiments.studies import CLASSIFICATION, changed
 
 FALSE_FAIL = 1e-6
-METHODS = CLASSIFICATION["methods"]
 FEATURES, CHAIN = (
     {key: value for key, value in CLASSIFICATION["cases"][name].items() if key not in {"epsilon", "trials"}}
     for name in ("features", "chain")
@@ -88,24 +84,6 @@ def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path
     assert study.grid()[0].digest != first.digest, "another file is another point"
 
 
-CLEAR_CASE = {**FEATURES, "n_train": "400", "n_test": "200", "prior": {"concentration": "0.3"}}
-
-
-@pytest.mark.slow
-@pytest.mark.calibration
-@pytest.mark.parametrize("method", METHODS[1:])
-def test_nothing_private_predicts_better_than_what_is_not(method: str) -> None:
-    """At epsilon 0.1 the noise hides 400 records; at 1,000 there is next to none."""
-    exact = Alone(CLEAR_CASE, "non-private", trials="60").run()
-    noisy = Alone(CLEAR_CASE, method, "0.1", trials="60").run()
-    lost = mean_difference(exact.trials["accuracy"].tolist(), noisy.trials["accuracy"].tolist())
-    assert lost.value > 4.0 * lost.error > 0.0
-    assert mean(exact, "accuracy") > mean(exact, "majority") + 0.05
-    generous = Alone(CLEAR_CASE, method, "1000", trials="60").run()
-    near = mean_difference(exact.trials["accuracy"].tolist(), generous.trials["accuracy"].tolist())
-    assert abs(near.value) < 0.02 or method == "ops", "ops keeps its truncation and one draw at any price"
-
-
 def uninformative() -> Alone:
     """Features that say nothing about the class: no prediction is right more often than the commonest class."""
     prior = {"concentration": {"y": "5", "a": "5000", "b": "5000", "c": "5000"}}
@@ -128,30 +106,6 @@ def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) ->
         lambda network, target, draws, records: np.eye(network.sizes[target])[records[:, target]],
     )
     assert mean(uninformative().run(), "accuracy") > mean(found, "majority") + 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.calibration
-@pytest.mark.parametrize("method", ["laplace-naive", "fourier-naive"])
-def test_the_released_tables_have_the_noise_that_was_paid_for(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mean absolute error over 200 trials lies within 15 % of the law's, without noise it is zero."""
-    at, cells = Alone(FEATURES, method, trials="200"), 16
-    assert at.records.counts.shape == (200, cells)
-    step = release_step(MECHANISMS[method], "1", at.model, 60)
-    expected = step.noise.scale
-    if method == "fourier-naive":  # a cell of a table of b bits: 2 / 2^b times a sum of 2^b - 1 noises with signs
-        network = at.model.network
-        entries = [1 << sum(n_bits(network.sizes[v]) for v in family) for family in network.families]
-        spread = [2.0 / size * math.sqrt(size - 1.0) for size in entries]
-        mean_spread = math.fsum(s * n for s, n in zip(spread, network.n_cells, strict=True)) / cells
-        expected *= mean_spread * 2.0 / np.pi**0.5
-    found = at.run()
-    assert mean(found, "released_error") == pytest.approx(expected, rel=0.15)
-    assert mean(found, "cell_error") < mean(found, "released_error"), "what is possible is nearer"
-    monkeypatch.setattr(DiscreteLaplace, "simulate", lambda law, rng, size: np.zeros(size, dtype=np.int64))
-    silent = at.run()
-    assert mean(silent, "released_error") == pytest.approx(0.0, abs=1e-9)
-    assert mean(silent, "cell_error") == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_non_private_posterior_is_the_conjugate_one() -> None:

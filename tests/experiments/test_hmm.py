@@ -13,18 +13,14 @@ import numpy as np
 import pytest
 from scipy.special import betainc, betaln, gammaln
 
-from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments import hmm as hmm_study
 from dpbayes_cli.experiments.file_records import POLICY
 from dpbayes_cli.experiments.hmm import HiddenMarkovModels
 from dpbayes_cli.experiments.hmm_chains import HmmPrediction, HmmTrial, run_chain, state_shares
 from dpbayes_cli.experiments.results import GridPoint
 from dpbayes_cli.experiments.study import build_study, read_study
 from dpbayes_cli.experiments.truncated_draws import draw_at_least, row_range
-from dpbayes_cli.inference.posterior import Posterior
-from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.spec.release_spec import build_spec
 from tests.conftest import ROOT, SAMPLE_DATA
@@ -32,29 +28,6 @@ from tests.experiments.studies import HMM, write_records
 from tests.plans import plan_arguments, plan_of
 
 CONFIG = ROOT / "configs" / "experiments" / "hmm.yaml"
-
-
-class StandIn:
-    """In place of the inference of sequences, which has tests of its own: all is equally likely, and it takes notes."""
-
-    def __init__(self) -> None:
-        self.observations: list[NoisySequences] = []
-
-    def __call__(self, observation: Any, method: Any, n_draws: int, *rest: Any) -> Posterior:
-        if not isinstance(observation, NoisySequences):
-            return infer(observation, method, n_draws, *rest)
-        self.observations.append(observation)
-        k, shape = len(observation.initial), observation.observed[0].shape[:2]
-        values = [np.full(k * each.shape[2], 1.0 / each.shape[2]) for each in observation.observed]
-        row = np.concatenate([*values, np.full(k * k + k, 1.0 / k)])
-        return Posterior((), np.tile(row, (n_draws, 1)), "", False, states=np.full((*shape, k), 1.0 / k))
-
-
-@pytest.fixture
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    found = StandIn()
-    monkeypatch.setattr(hmm_study, "infer", found)
-    return found
 
 
 def study_of(place: Path, **changes: Any) -> HiddenMarkovModels:
@@ -86,23 +59,6 @@ def test_what_is_held_out_is_not_learned_from(records: Path) -> None:
             assert test.shape[0] == 3
 
 
-def test_releases_have_noise_where_nothing_is_left(records: Path, stand_in: StandIn) -> None:
-    study, places = study_of(records), ((None, "non-private"), ("1", "laplace"), ("1", "laplace-naive"))
-    points = [point_of(study, 2, *place) for place in places]
-    trials = study.trials_of(points[0])
-    for point in points:
-        study.predictions(point, trials)
-    exact, aware, naive = (stand_in.observations[4 * i : 4 * i + 4] for i in range(3))
-    for trial, *observations in zip(trials, exact, aware, naive, strict=True):
-        assert all(observation.complete for observation in observations)
-        for seen, known, first, second in zip(trial.train, *(p.observed for p in observations), strict=True):
-            np.testing.assert_array_equal(known, seen)
-            np.testing.assert_array_equal(first, second, "one release")
-            assert (first != seen)[trial.held].mean() > 0.5
-        assert observations[0].noises == (None, None)
-        assert [law.scale for law in observations[1].noises if law is not None] == [4.0, 4.0], "2 F / epsilon"
-
-
 @pytest.mark.parametrize("n_states_draws", [5, 1])
 def test_the_likelihood_is_that_of_brute_force(n_states_draws: int) -> None:
     rng = np.random.default_rng(2)
@@ -126,23 +82,6 @@ def test_the_likelihood_is_that_of_brute_force(n_states_draws: int) -> None:
         expected += math.log(np.mean(likelihoods))
     trial = HmmTrial((), held, test)
     assert trial.log_likelihood(HmmPrediction(emissions, states)) == pytest.approx(expected / 6.0)
-
-
-def test_no_two_records_exceed_the_range_and_two_attain_it() -> None:
-    sizes, least = (2, 3), (0.05, 0.02)
-    allowed = 2.0 * sum(map(row_range, sizes, least))
-    rng = np.random.default_rng(3)
-    every = list(itertools.product(*map(range, sizes)))
-    drawn = [draw_at_least(np.full((2000, size), 0.3), low, rng) for size, low in zip(sizes, least, strict=True)]
-
-    def logs(record: tuple[int, ...]) -> Any:
-        return sum(np.log(rows[:, value]) for rows, value in zip(drawn, record, strict=True))
-
-    for first, second in itertools.combinations(every, 2):
-        ratio = logs(first) - logs(second)
-        assert np.ptp(ratio) <= allowed
-    ends = sum(math.log((1.0 - (size - 1) * low) / low) for size, low in zip(sizes, least, strict=True))
-    assert 2.0 * ends == pytest.approx(allowed), "all values at one end, and at the other"
 
 
 def test_all_sweeps_are_paid_for_at_the_power_of_the_mechanism(records: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -13,14 +13,19 @@ from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.inference.counts.beta_mixture import _rule, beta_mixture
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-
-Number = Any  # mpmath's numbers have no types
+from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
+from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.plugins.staircase import Staircase
 
 
 def known(
     n: int, scale: float, observed: tuple[int | None, int | None], prior: tuple[float, float] = (1.0, 1.0)
 ) -> NoisyCounts:
     return NoisyCounts(prior, observed, DiscreteLaplace(scale), RecordCount("known", n))
+
+
+def behind(law: NoiseLaw) -> NoisyCounts:
+    return NoisyCounts((2.0, 1.0), (1200, None), law, RecordCount("known", 3000))
 
 
 def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
@@ -44,6 +49,9 @@ def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
         known(1_000_000, 200.0, (300_000, None), (2.0, 5.0)),
         known(1_000_000, 1000.0, (200_000, None), (1e5, 1e5)),
         known(1_000_000, 5e4, (-20_000, 999_000), (3.0, 0.2)),
+        known(0, 1.0, (3, None), (2.0, 3.0)),
+        behind(Staircase.of(5, Decimal("0.8"))),
+        *(behind(RoundedGaussian(scale)) for scale in (0.7, 63.9, 900.0)),
     ],
 )
 def test_panels_and_windows_lose_nothing(observation: NoisyCounts) -> None:
@@ -56,7 +64,7 @@ def test_panels_and_windows_lose_nothing(observation: NoisyCounts) -> None:
         assert float(weights @ special.betainc(a + s, b + n - s, theta)) == pytest.approx(probability, abs=1e-10)
 
 
-@pytest.mark.parametrize("exponent", [7, 8, 13, 20])
+@pytest.mark.parametrize("exponent", [7, 8, 20])
 def test_the_summation_rule_is_exact_for_polynomials_and_positive(exponent: int) -> None:
     size = 1 << exponent
     offsets, weights = _rule(size)
@@ -67,19 +75,13 @@ def test_the_summation_rule_is_exact_for_polynomials_and_positive(exponent: int)
         assert weights @ (offsets / (size - 1)) ** degree == pytest.approx(float((x**degree).sum()), rel=1e-12)
 
 
-@pytest.mark.parametrize(("n", "scale"), [(10**8, 1.0), (10**8, 100.0), (10**8, 1e4), (10**8, 1e6), (10**8, 1e8)])
-def test_a_hundred_million_records_take_well_under_a_second(n: int, scale: float) -> None:
-    started = time.process_time()
-    posterior = beta_mixture(known(n, scale, (3 * 10**7, None))).posterior(4000, np.random.default_rng(1))
-    assert time.process_time() - started < 5.0  # measured 0.1 to 0.5 s; the limit only catches another order of growth
-    theta = posterior.marginals[0]
-    assert theta.quantiles["q05"] < theta.mean < theta.quantiles["q95"]
-
-
 def test_the_likelihood_in_closed_form_gives_the_same_posterior_at_a_hundred_million() -> None:
     """sum_s Binomial(s; n, theta) r^|y - s| is two tilted binomial tails: an oracle that shares no code."""
     n, scale, y = 10**8, 5000.0, 3 * 10**7
+    started = time.process_time()
     mixture = beta_mixture(known(n, scale, (y, None)))
+    mixture.posterior(4000, np.random.default_rng(1))
+    assert time.process_time() - started < 5.0  # measured 0.1 to 0.5 s; the limit only catches another order of growth
     r = np.exp(-1.0 / scale)
     sd = np.sqrt(sum(mixture.variances))
     theta = mixture.mean + sd * np.linspace(-14, 14, 40_001)
@@ -91,15 +93,10 @@ def test_the_likelihood_in_closed_form_gives_the_same_posterior_at_a_hundred_mil
     assert sd == pytest.approx(float(np.sqrt(weight @ (theta - mixture.mean) ** 2)), rel=1e-6)
 
 
-def test_the_density_is_the_slope_of_the_cdf() -> None:
-    mixture = beta_mixture(known(40, 5.0, (11, 35), (10.0, 10.0)))
-    for theta in (0.2, 0.35, 0.5):
-        slope = (mixture.cdf(theta + 1e-5) - mixture.cdf(theta - 1e-5)) / 2e-5
-        assert mixture.pdf(np.array([theta]))[0] == pytest.approx(slope, rel=1e-6)
-
-
-def test_draws_follow_the_mixture() -> None:
+def test_draws_and_density_follow_the_mixture() -> None:
     mixture = beta_mixture(known(30, 6.0, (12, None)))
+    slope = (mixture.cdf(0.4 + 1e-5) - mixture.cdf(0.4 - 1e-5)) / 2e-5
+    assert mixture.pdf(np.array([0.4]))[0] == pytest.approx(slope, rel=1e-6)
     draws = mixture.draw(20_000, np.random.default_rng(5))
     assert stats.kstest([mixture.cdf(theta) for theta in draws[:3000]], "uniform").pvalue > 1e-9
     assert draws.mean() == pytest.approx(mixture.mean, abs=6 * draws.std() / np.sqrt(len(draws)))
@@ -113,9 +110,3 @@ def test_both_categories_are_summarized_consistently() -> None:
     assert failure.quantiles["q05"] == pytest.approx(1.0 - success.quantiles["q95"])
     assert success.sd**2 == pytest.approx(success.sd_data**2 + success.sd_noise**2)
     np.testing.assert_allclose(posterior.draws.sum(axis=1), 1.0)
-
-
-def test_no_records_give_the_prior_back() -> None:
-    mixture = beta_mixture(known(0, 1.0, (3, None), (2.0, 3.0)))
-    assert mixture.mean == pytest.approx(0.4)
-    assert mixture.quantile(0.5) == pytest.approx(float(stats.beta.ppf(0.5, 2, 3)), abs=1e-12)

@@ -35,12 +35,12 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def noisy_tables(parities: Parities, scale: float, seed: int = 3) -> tuple[Floats, ...]:
+def noisy_tables(parities: Parities, scale: float) -> tuple[Floats, ...]:
     """Return tables rebuilt from noisy parities of skewed records."""
     records = records_of(parities, N_RECORDS)
     records[: N_RECORDS // 2] = 0
     exact = parities.coefficients(counted(parities, records))
-    return parities.tables(exact + np.random.default_rng(seed).laplace(0.0, scale, exact.size), float(N_RECORDS))
+    return parities.tables(exact + np.random.default_rng(3).laplace(0.0, scale, exact.size), float(N_RECORDS))
 
 
 def solve(parities: Parities, noisy: Sequence[Floats], total: float = N_RECORDS) -> ConsistentTables:
@@ -69,32 +69,19 @@ def margin(family: tuple[int, ...], table: Floats, shared: list[int]) -> Floats:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("scale", [2.0, 40.0, 1e6])
-def test_tables_are_consistent(name: str, scale: float, how: str) -> None:
+@pytest.mark.parametrize("scale", [0.0, 15.0, 1e6])
+def test_tables_are_consistent_and_none_are_nearer(name: str, scale: float, how: str) -> None:
+    """The optimum is that of the textbook program: minimize |Mx - y| over the joint table x, with both signs.
+
+    Without noise the distance is 0, so that exact tables are unchanged.
+    """
     parities = Parities(*NETWORKS[name])
-    solution = solve(parities, noisy_tables(parities, scale))
+    noisy = noisy_tables(parities, scale)
+    solution = solve(parities, noisy)
     assert solution.how == how
     assert solution.disagreement <= 1e-9 * N_RECORDS
     assert_consistent(parities, solution.tables, N_RECORDS)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_exact_tables_are_unchanged(name: str, how: str) -> None:
-    parities = Parities(*NETWORKS[name])
-    exact = [np.asarray(table, dtype=np.float64) for table in counted(parities, records_of(parities, N_RECORDS))]
-    solution = solve(parities, exact)
-    assert solution.how == how
-    for table, expected in zip(solution.tables, exact, strict=True):
-        np.testing.assert_allclose(table, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("seed", range(3))
-def test_no_tables_are_nearer(name: str, seed: int, how: str) -> None:
-    """The optimum is that of the textbook program: minimize |Mx - y| over the joint table x, with both signs."""
-    parities = Parities(*NETWORKS[name])
-    noisy = noisy_tables(parities, 15.0, seed)
-    achieved, best = distance(solve(parities, noisy).tables, noisy), least_distance(parities, noisy)
+    achieved, best = distance(solution.tables, noisy), least_distance(parities, noisy)
     if how == "local":  # fewer constraints; none are missing where the families have a junction tree
         assert achieved <= best * (1 + 1e-9) + 1e-6
     else:

@@ -25,18 +25,6 @@ def diagnosed(draws: np.ndarray) -> list[float]:
     return [float(values[1]) for values in diagnose(np.stack([0.0 * draws, draws, draws**2], axis=2))[:3]]
 
 
-def test_independent_draws_are_worth_their_number() -> None:
-    r_hat, bulk, tail = diagnosed(np.random.default_rng(1).standard_normal((4, 2000)))
-    assert r_hat == pytest.approx(1.0, abs=0.005)
-    assert bulk == pytest.approx(8000, rel=0.1)
-    assert tail == pytest.approx(8000, rel=0.15)
-
-
-def test_correlated_draws_are_worth_less_by_the_known_factor() -> None:
-    bulk = diagnosed(autoregressive(0.9, draws=20_000))[1]
-    assert bulk == pytest.approx(80_000 * (1 - 0.9) / (1 + 0.9), rel=0.1)
-
-
 def test_diagnostics_are_those_of_arviz() -> None:
     """Computed once with arviz.rhat, arviz.ess(method="bulk") and arviz.ess(method="tail")."""
     assert diagnosed(autoregressive(0.7, chains=4, draws=300, seed=9)) == pytest.approx(ARVIZ, rel=1e-6)

@@ -75,18 +75,6 @@ def test_matched_states_undo_any_permutation() -> None:
     assert (matching == order).all()
 
 
-def test_equal_generators_give_equal_results() -> None:
-    rng = np.random.default_rng(10)
-    _, _, counts = regimes(3000, rng)
-    observation = seen(counts, 3.0, rng)
-    one, other = (
-        infer_sequences(observation, "noise-aware", 100, np.random.default_rng(1), Effort(mcmc_sweeps=50))
-        for _ in range(2)
-    )
-    assert (one.draws == other.draws).all()
-    assert one.marginals == other.marginals
-
-
 def test_one_state_is_naive_bayes() -> None:
     """With one state and no noise the posterior is the Dirichlet distribution given all counts."""
     rng = np.random.default_rng(11)

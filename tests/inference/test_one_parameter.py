@@ -125,9 +125,10 @@ def total_variation(
     return 0.5 * float(np.abs(left - right).sum())
 
 
-def noises(steps: int, centered: bool) -> list[NoiseLaw]:
-    """Return the noise of epsilon .1, 1 and 5, and Gaussian noise of the same scales."""
-    scales = [(2 if centered else 1) * steps / epsilon for epsilon in (0.1, 1.0, 5.0)]
+def noises(steps: int, kind: Kind) -> list[NoiseLaw]:
+    """Return the noise of epsilon .1, 1 and 5, and Gaussian noise of the same scales; 2 and 5 if n is unknown."""
+    epsilons = (2.0, 5.0) if kind == "unbounded" else (0.1, 1.0, 5.0)
+    scales = [(1 if kind == "known" else 2) * steps / epsilon for epsilon in epsilons]
     return [law(scale) for law in (DiscreteLaplace, DiscreteGaussian) for scale in scales]
 
 
@@ -136,17 +137,17 @@ LATTICE = [
     for name in ("gamma-poisson", "beta-geometric")
     for upper in (1, 3, 4, 7)
     for n in (1, 3, 8)
-    for kind in ("known", "at-most")
+    for kind in ("known", "at-most", "unbounded")
 ]
 
 
 @pytest.mark.parametrize(
     ("name", "upper", "n", "kind"),
-    [case if case[1:3] == (4, 1) else pytest.param(*case, marks=pytest.mark.slow) for case in LATTICE],
+    [case if case[1:3] == (3, 1) else pytest.param(*case, marks=pytest.mark.slow) for case in LATTICE],
 )
 def test_posteriors_of_integers_are_those_of_enumeration(name: str, upper: int, n: int, kind: Kind) -> None:
     column = NumericColumn("value", 0.0, float(upper), upper, integers=True)
-    for noise, seed in itertools.product(noises(upper, kind != "known"), range(2)):
+    for noise, seed in itertools.product(noises(upper, kind), range(2)):
         distance = total_variation(FAMILIES[name], column, kind, n, noise, seed)
         assert distance < EXACT, f"{noise}, observation {seed}: total variation {distance:.2g}"
 
@@ -215,7 +216,7 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
 @pytest.mark.parametrize("epsilon", [0.02, 1.0])
 def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float) -> None:
     """With probability 1/2 all n records are valid; else p(number) is proportional to 1 / (1 + n - number)."""
-    family, n, column = FAMILIES["gamma-poisson"], 700, NumericColumn("value", 0.0, 3.0, 3, True)
+    family, n, column = FAMILIES["gamma-poisson"], 300, NumericColumn("value", 0.0, 3.0, 3, True)
     law, noise = NumberLaw(family, column, True), DiscreteLaplace(6 / epsilon)
     numbers, grid = np.arange(n + 1.0), np.linspace(0.2, 0.9, 15)[:, None]
     observed = np.array([[round(away * 6 / epsilon), 3 * n - round(away * 6 / epsilon)] for away in (-2, 0, 2)], float)
@@ -231,22 +232,6 @@ def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float
     shares = [np.exp(each - each.max(axis=0)) for each in (found, np.logaddexp.reduce(terms))]
     left, right = (each / each.sum(axis=0) for each in shares)
     assert 0.5 * np.abs(left - right).sum(axis=0).max() < SMOOTH
-
-
-UNBOUNDED = [(name, upper, n) for name in ("gamma-poisson", "beta-geometric") for upper in (1, 3, 4) for n in (1, 8)]
-
-
-@pytest.mark.parametrize(
-    ("name", "upper", "n"),
-    [case if case[1:] == (3, 1) else pytest.param(*case, marks=pytest.mark.slow) for case in UNBOUNDED],
-)
-def test_posteriors_with_an_unknown_record_count_are_those_of_enumeration(name: str, upper: int, n: int) -> None:
-    column = NumericColumn("value", 0.0, float(upper), upper, integers=True)
-    for epsilon, gaussian in itertools.product((2.0, 5.0), (False, True)):
-        scale = 2 * upper / epsilon
-        noise: NoiseLaw = DiscreteGaussian(scale) if gaussian else DiscreteLaplace(scale)
-        distance = total_variation(FAMILIES[name], column, "unbounded", n, noise, 0)
-        assert distance < EXACT, f"{noise}: total variation {distance:.2g}"
 
 
 CONTINUOUS = [
@@ -318,11 +303,11 @@ def test_narrow_posteriors_under_very_wide_priors_are_found(family: NumberFamily
     sums = np.array([[share * 20_000.0]])
     observation = NoisySums(law, (int(sums[0, 0]),), DiscreteLaplace(20.0), RecordCount("known", 1000))
     low, high = law.prior_range
-    wide = np.linspace(low, high, 7_001)[:, None]
+    wide = np.linspace(low, high, 3_501)[:, None]
     with np.errstate(all="ignore"):
         first = all_log_likelihoods(observation, law, sums, wide)[:, 0] + law.log_prior(wide)
         middle = wide[np.nanargmax(first), 0]
-        points = np.union1d(wide, np.clip(middle + np.linspace(-3.0, 3.0, 3_001), low, high))
+        points = np.union1d(wide, np.clip(middle + np.linspace(-3.0, 3.0, 2_001), low, high))
         log_density = all_log_likelihoods(observation, law, sums, points[:, None])[:, 0] + law.log_prior(
             points[:, None]
         )
@@ -334,7 +319,7 @@ def test_narrow_posteriors_under_very_wide_priors_are_found(family: NumberFamily
 
 
 @pytest.mark.parametrize("outside", ["clamp", pytest.param("drop", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("n", "epsilon"), [(10, "1"), (100, "0.1"), (1000, "0.01")])
+@pytest.mark.parametrize(("n", "epsilon"), [(10, "1"), (1000, "0.01")])
 @pytest.mark.parametrize("name", NAMES)
 def test_posteriors_are_calibrated(name: str, n: int, epsilon: str, outside: Outside) -> None:
     """300 trials with n records; those beyond the bounds are clamped or dropped."""

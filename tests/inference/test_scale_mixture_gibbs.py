@@ -9,25 +9,22 @@ seeds are fixed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit
 
-from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySums, RecordCount, RecordLaw
-from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
-from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.inference.sum_cells import (
     EPSILONS,
     FALSE_FAIL,
     SIZES,
+    Cell,
     assert_calibrated,
     chain_ranks,
     dense_posterior,
@@ -45,23 +42,17 @@ if TYPE_CHECKING:
 CLOSE = 0.01
 
 
-def pooled(observation: NoisySums, observed: Floats, seed: int = 1, chains: int = 500) -> Floats:
-    """Return sorted draws of the first coordinate, 80 of each chain."""
-    sampler = ScaleMixtureSampler(observation, observed, chains, np.random.default_rng(seed))
-    return np.sort(sampler.run(80)[0, :, :, 0].ravel())
-
-
-def distance_to_exact(name: str, n: int, epsilon: str, chains: int) -> float:
-    """Return the KS distance of the chains to the posterior of the exact likelihood, on a dense grid."""
-    cell = simulate(models()[name], True, n, epsilon, 1)
+def distance_to_exact(cell: Cell, chains: int) -> float:
+    """Return the KS distance of 80 draws of each chain to the posterior of the exact likelihood, on a dense grid."""
+    sampler = ScaleMixtureSampler(cell.observation, cell.observed, chains, np.random.default_rng(1))
     points, cumulative = dense_posterior(cell)
-    return ks_distance(np.interp(pooled(cell.observation, cell.observed, chains=chains), points, cumulative[0]))
+    return ks_distance(np.interp(np.sort(sampler.run(80)[0, :, :, 0].ravel()), points, cumulative[0]))
 
 
 @pytest.mark.parametrize("name", ["gamma-exponential", "normal-mean"])
 def test_chains_have_the_exact_posterior_of_one_parameter(name: str) -> None:
     """KS <= 0.01; 30,000 independent draws exceed it with probability 0.005 (DKW); the seed is fixed."""
-    assert distance_to_exact(name, 1000, "0.01", 500) <= CLOSE
+    assert distance_to_exact(simulate(models()[name], True, 1000, "0.01", 1), 500) <= CLOSE
 
 
 @pytest.mark.slow
@@ -69,61 +60,15 @@ def test_chains_have_the_exact_posterior_of_one_parameter(name: str) -> None:
 @pytest.mark.parametrize("name", ["gamma-exponential", "normal-mean", "gamma-poisson", "beta-geometric"])
 def test_chains_have_the_exact_posterior_in_other_cells(name: str, n: int, epsilon: str) -> None:
     """100,000 effective draws exceed 0.01 with probability below 1e-8 (DKW)."""
-    assert distance_to_exact(name, n, epsilon, 2500) <= CLOSE
+    assert distance_to_exact(simulate(models()[name], True, n, epsilon, 1), 2500) <= CLOSE
 
 
 @pytest.mark.slow
 def test_chains_have_the_exact_posterior_under_noise_of_no_known_shape() -> None:
     """KS <= 0.02 with 40,000 draws of 500 chains, about 20,000 effective ones; seeds are fixed."""
     cell = simulate(models()["gamma-exponential"], True, 1000, "0.01", 1)
-    scale = cell.observation.noise.scale
-    law = Staircase.of(round(3 * scale), Decimal(3))
-    cell = replace(cell, observation=replace(cell.observation, noise=law))
-    points, cumulative = dense_posterior(cell)
-    drawn = pooled(cell.observation, cell.observed, chains=500)
-    assert ks_distance(np.interp(drawn, points, cumulative[0])) <= 0.02
-
-
-@dataclass(frozen=True)
-class BernoulliRecords(RecordLaw):
-    """A record that is one with probability theta ~ Beta(a, b); the coordinate is the logit of theta."""
-
-    a: float = 10.0
-    b: float = 10.0
-
-    @property
-    def dimension(self) -> int:
-        return 1
-
-    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        theta = rng.beta(self.a, self.b, size)
-        return np.asarray(np.log(theta) - np.log1p(-theta))[:, None]
-
-    def log_prior(self, points: Floats) -> Floats:
-        x = points[..., 0]
-        return np.asarray(self.a * x - (self.a + self.b) * np.logaddexp(0.0, x))
-
-    def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        theta = expit(points)
-        return theta, (theta * (1.0 - theta))[..., None]
-
-    def parameters(self, points: Floats) -> Floats:
-        return expit(points)
-
-    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        raise NotImplementedError
-
-    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        raise NotImplementedError
-
-
-def test_chains_have_the_exact_posterior_of_a_binomial_count() -> None:
-    """n = 1,000 at epsilon 0.01, by the exact Beta mixture; the paper's sampler is 0.03 to 0.15 away in this cell."""
-    noise, total = DiscreteLaplace(100.0), RecordCount("known", 1000)
-    for y in (80, 340):
-        mixture = beta_mixture(NoisyCounts((10.0, 10.0), (y, None), noise, total))
-        draws = pooled(NoisySums(BernoulliRecords(), (y,), noise, total), np.array([[float(y)]]))
-        assert ks_distance(mixture.cdf_of(expit(draws))) <= CLOSE
+    law = Staircase.of(round(3 * cell.observation.noise.scale), Decimal(3))
+    assert distance_to_exact(replace(cell, observation=replace(cell.observation, noise=law)), 500) <= 0.02
 
 
 JOINT_CHAINS = 2000

@@ -34,7 +34,6 @@ from tests.statistical import assert_uniform
 
 Kind = Literal["known", "at-most", "unbounded"]
 FALSE_FAIL = 1e-6
-N_DRAWS = 4000
 
 
 def tall_tables() -> list[NoisyTable]:
@@ -53,33 +52,16 @@ TINY = [*tiny_tables(), *tall_tables()]
 EXACT = [enumerate_table(table) for table in TINY]
 
 
-def drawn(tables: list[NoisyTable], n_draws: int = N_DRAWS) -> list[Array]:
-    rng = np.random.default_rng(5)
-    drawn_counts = []
-    for table in tables:
-        draws = draw_table(table, n_draws, rng)
+def test_the_counts_have_the_enumerated_law() -> None:
+    """About 350 means within 6.5 standard errors; squares of counts have heavy tails: false-fail about 1e-6."""
+    rng, drawn = np.random.default_rng(5), []
+    for table in TINY:
+        draws = draw_table(table, 4000, rng)
         assert draws is not None
         assert draws.step == 1
-        drawn_counts.append(draws.counts.reshape(-1, *table.observed.shape))
-    return drawn_counts
-
-
-def test_the_counts_have_the_enumerated_moments() -> None:
-    """About 350 means within 6.5 standard errors; squares of counts have heavy tails: false-fail about 1e-6."""
-    assert largest_z(drawn(TINY), EXACT) < 6.5
-
-
-def test_the_counts_have_the_enumerated_joint_law() -> None:
-    assert_joint_law(drawn(TINY), EXACT)
-
-
-def test_impossible_counts_are_never_drawn() -> None:
-    for table, counts in zip(TINY, drawn(TINY, 500), strict=True):
-        assert np.all(counts >= 0)
-        assert np.all(counts == np.floor(counts))
-        totals = counts.sum(axis=(1, 2))
-        assert table.total.kind != "known" or np.all(totals == table.total.n)
-        assert table.total.kind != "at-most" or np.all(totals <= table.total.n)
+        drawn.append(draws.counts.reshape(-1, *table.observed.shape))
+    assert largest_z(drawn, EXACT) < 6.5
+    assert_joint_law(drawn, EXACT)
 
 
 def wide(
@@ -164,9 +146,9 @@ REGIMES: dict[str, tuple[RecordCount, NoiseLaw]] = {
 FIRST = [0, 3, 9]
 
 
-def ranks(regime: str, trials: int) -> Array:
+def ranks(regime: str) -> Array:
     """Return the ranks of the first true cell of each table among independent draws, shape (trials, tables)."""
-    total, noise = REGIMES[regime]
+    (total, noise), trials = REGIMES[regime], 3000
     rng = np.random.default_rng(9)
     truths, draws = np.empty((trials, 3)), np.empty((trials, 39, 3))
     for trial in range(trials):
@@ -184,15 +166,7 @@ def ranks(regime: str, trials: int) -> Array:
 @pytest.mark.parametrize("regime", REGIMES)
 def test_posteriors_are_calibrated(regime: str) -> None:
     """False-fail 3e-6 a regime: one Kolmogorov-Smirnov test a table."""
-    for column in ranks(regime, 100).T:
-        assert_uniform(column, FALSE_FAIL)
-
-
-@pytest.mark.slow
-@pytest.mark.calibration
-@pytest.mark.parametrize("regime", REGIMES)
-def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
-    for column in ranks(regime, 3000).T:
+    for column in ranks(regime).T:
         assert_uniform(column, FALSE_FAIL)
 
 
@@ -211,19 +185,14 @@ def odd_tables() -> dict[str, NoisyTable]:
             square, RecordCount("known", 10), margin=np.array([1e6, -1e6]), margin_variance=np.full(2, 1e-3)
         ),
         "everything negative": table(square - 1e4, RecordCount("unbounded")),
-        "everything negative, known": table(square - 1e4, RecordCount("known", 7)),
         "no record": table(square, RecordCount("known", 0)),
         "at most none": table(square, RecordCount("at-most", 0)),
-        "one record": table(square, RecordCount("known", 1)),
         "one row": table(square[:1], RecordCount("known", 5)),
-        "one column": table(square[:, :1], RecordCount("known", 5)),
         "one cell": table(square[:1, :1], RecordCount("unbounded")),
         "many rows": table(rng.normal(3, 5, (64, 3)), RecordCount("known", 300), GAUSSIAN),
-        "very wide noise": table(rng.normal(0, 1e6, (2, 3)), RecordCount("known", 10), DiscreteLaplace(1e6)),
         "very wide noise, unbounded": table(
             rng.normal(0, 1e6, (2, 3)), RecordCount("unbounded"), DiscreteGaussian(1e6)
         ),
-        "real numbers": table(square + 0.3217, RecordCount("known", 10), DiscreteGaussian(1.7)),
         "strong priors under wide noise": replace(
             table(rng.normal(500, 1e3, (2, 16)), RecordCount("known", 20_000), DiscreteLaplace(1e3)),
             concentration=np.full((2, 16), 500.0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
@@ -13,3 +15,10 @@ ONE_PARAMETER = [
     if issubclass(instance.kind, OneParameterFamily) and instance.example is instance.kind.examples[0]
 ]
 """Models, each with the support of its example; None: its own."""
+
+
+def sums(model: OneParameterFamily, n: int) -> list[int]:
+    """The integer statistics of all data sets of n records, at the ends of the grid and one step from them."""
+    _, _, steps = model.grid
+    codes = sorted({0, 1, steps - 1, steps} & set(range(steps + 1)))
+    return sorted({sum(records) for records in itertools.combinations_with_replacement(codes, n)})

@@ -37,7 +37,8 @@ def test_epsilon_and_delta_are_kept(epsilon: str, delta: str) -> None:
 @pytest.mark.parametrize(
     "asked",
     [{}, {"epsilon": Decimal(1)}, {"delta": Decimal("1e-6")}, {"rho": Decimal(1), "epsilon": Decimal(1)},
-     {"rho": Decimal(0)}],
+     {"rho": Decimal(0)}, {"mu": Decimal(1), "rho": Decimal(1)}, {"mu": Decimal(1), "epsilon": Decimal(1)},
+     {"mu": Decimal(1), "delta": Decimal("1e-6")}, {"mu": Decimal(45)}],
 )  # fmt: skip
 def test_a_cost_stated_in_two_notions_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
@@ -71,16 +72,6 @@ def test_weights_divide_the_square_of_mu() -> None:
     spent = noise.privacy([(1, -1, 1, -1, 0, 0), (1, -1, 0, 0, 1, -1)])
     assert Decimal("0.6") * (1 - Decimal("1e-15")) <= spent.mu <= Decimal("0.6")
     assert plan.guarantee.mu == Decimal("0.6")
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [{"mu": Decimal(1), "rho": Decimal(1)}, {"mu": Decimal(1), "epsilon": Decimal(1)},
-     {"mu": Decimal(1), "delta": Decimal("1e-6")}, {"mu": Decimal(45)}],
-)  # fmt: skip
-def test_mu_with_another_cost_is_refused(asked: dict[str, Any]) -> None:
-    with pytest.raises(SpecError):
-        plan_of(Gaussian(), MODEL, DROP, **asked)
 
 
 def test_a_target_and_a_comparison_take_mu(dpbayes: Cli) -> None:

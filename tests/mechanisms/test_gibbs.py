@@ -236,14 +236,11 @@ def test_the_budget_is_spent_and_never_exceeded(model: LatentVariables, epsilon:
     assert plan.guarantee.rho < plan.guarantee.epsilon**2 / 8
 
 
-def test_annealing_costs_about_half() -> None:
+def test_annealing_costs_about_half_and_more_of_the_last_sweeps_nothing() -> None:
     plain, annealed = (
         planned(hmm(), n=100, kernel=name).parameters["likelihood_power"] for name in ("gibbs", "annealed")
     )
     assert annealed / plain == pytest.approx(1 / 0.55, rel=1e-6)
-
-
-def test_more_of_the_last_sweeps_cost_nothing() -> None:
     one, ten = planned(hmm(), sweeps=20), planned(hmm(), sweeps=20, draws=10)
     assert one.guarantee == ten.guarantee
     assert len(Gibbs().release(ten, evidence_of(hmm(), records_of(hmm())[:2])).values) == 10
@@ -348,8 +345,5 @@ def test_local_steps_are_cheaper_than_the_whole_range() -> None:
     assert plan.parameters["range"] < 2 * math.log(9) / 5
     assert plan.parameters["updates"] == 200
     annealed = planned(COIN, IMPUTED, n=1000, kernel="annealed")
-    assert annealed.parameters["likelihood_power"] / plan.parameters["likelihood_power"] == pytest.approx(
-        1 / 0.55, rel=1e-6
-    )
     drawn = Gibbs().release(annealed, ExactEvidence((400,), 1000))
     assert 0.1 < drawn.values[0][0] < 0.9

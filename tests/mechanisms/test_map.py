@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -27,7 +27,8 @@ from dpbayes_cli.privacy.grid import GRID_SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
-from tests.mechanisms.one_parameter import ONE_PARAMETER
+from tests.mechanisms.log_ratios import worst
+from tests.mechanisms.one_parameter import ONE_PARAMETER, sums
 from tests.plans import plan_arguments, plan_of
 from tests.statistical import assert_follows
 
@@ -50,24 +51,6 @@ def subset_law(weights: list[int]) -> list[Fraction]:
     return law
 
 
-def log_interval(ratio: Fraction) -> tuple[Decimal, Decimal]:
-    """An interval that holds the logarithm: in 100 digits quotient and logarithm err by less than 1e-95."""
-    context, error = Context(prec=100), Decimal("1e-90")
-    log = context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
-    return context.subtract(log, error), context.add(log, error)
-
-
-def worst(laws: dict[Any, list[Fraction]], neighbors: list[tuple[Any, Any]]) -> tuple[Decimal, Decimal]:
-    """The largest log ratio of two neighbors' probabilities, and the largest range of it, rounded up."""
-    largest = widest = Decimal(0)
-    context = Context(prec=100)
-    for one, other in neighbors:
-        logs = [log_interval(a / b) for a, b in zip(laws[one], laws[other], strict=True)]
-        largest = max(largest, *(high for _, high in logs))
-        widest = max(widest, context.subtract(max(high for _, high in logs), min(low for low, _ in logs)))
-    return largest, widest
-
-
 def on_cells(plan: Plan, n_cells: int) -> GridEstimate:
     """The planned sampler on few cells: the midpoints of the outer cells are the ends of the support, to 1e-9."""
     sampler = require_type(plan.steps[0].law, GridEstimate)
@@ -79,18 +62,16 @@ def on_cells(plan: Plan, n_cells: int) -> GridEstimate:
 def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]], list[tuple[Any, Any]]]:
     """The exact laws of all data sets of n records, and all ordered pairs of neighbors."""
     _, _, steps = sampler.law.model.grid
-    codes = sorted({0, 1, steps - 1, steps} & set(range(steps + 1)))
-    sums = sorted({sum(records) for records in itertools.combinations_with_replacement(codes, n)})
-    cells = range(sampler.law.n_cells)
+    totals, cells = sums(sampler.law.model, n), range(sampler.law.n_cells)
     laws = {}
-    for total in sums:
+    for total in totals:
         if sampler.selection == "exponential":
             weights = sampler.law.weights([total])
             laws[total] = [Fraction(weights.weight(cell), weights.total) for cell in cells]
         else:
             flips = sampler.coin_weights([total])
             laws[total] = subset_law([flips.weight(cell) for cell in cells])
-    return laws, [(a, b) for a in sums for b in sums if a != b and abs(a - b) <= steps]
+    return laws, [(a, b) for a in totals for b in totals if a != b and abs(a - b) <= steps]
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -99,8 +80,8 @@ def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]],
 def test_no_pair_of_neighbors_exceeds_the_charge(
     model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, selection: SelectionKind
 ) -> None:
-    """Exhaustively on 2 and 7 cells for n <= 4, in exact rationals, likelihood powers above one included."""
-    for n, n_cells in itertools.product((1, 2, 4), (2, 7)):
+    """Exhaustively on 2 and 7 cells for n <= 3, in exact rationals, likelihood powers above one included."""
+    for n, n_cells in itertools.product((1, 3), (2, 7)):
         request = plan_arguments(COMPLETE, Decimal(epsilon), n_records=n, support=support, selection=selection)
         plan = plan_of(Map(), model, **request)
         laws, pairs = grid_laws(on_cells(plan, n_cells), n)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from decimal import Decimal
 from typing import Any
 
@@ -21,7 +20,7 @@ from dpbayes_cli.mechanisms.samplers.private_gibbs import (
     working_memory,
 )
 from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture, NaiveBayesMixtureDomain
-from tests.mechanisms.chains import COMPLETE, built, coarse, evidence_of, mixture, records_of
+from tests.mechanisms.chains import COMPLETE, built, coarse, mixture
 
 T = Decimal("0.5")
 
@@ -29,48 +28,6 @@ T = Decimal("0.5")
 def chain_of(model: Any, n: int) -> PrivateGibbs:
     chain, _ = plan_latent(model.structure, PrivateGibbsOptions(epsilon=Decimal(1)), n)
     return coarse(chain)
-
-
-def points(chain: PrivateGibbs) -> list[Point]:
-    """Every choice of emissions at the ends of the lattice, with random classes and class probabilities."""
-    rng = np.random.default_rng(2)
-    all_points = []
-    for ends in itertools.product(*(((2, 6), (6, 2)),) * chain.structure.n_states):
-        states = rng.integers(chain.structure.n_states, size=chain.n_records)
-        all_points.append(Point(states, (np.array(ends),), chain.structure.draw_state_probabilities(None, rng)))
-    return all_points
-
-
-@pytest.mark.parametrize("n", [2, 3])
-def test_a_replaced_record_changes_the_law_of_its_own_class_alone(n: int) -> None:
-    """All data sets of n records and all replacements: the utilities of other records stay the same."""
-    model = mixture()
-    chain = chain_of(model, n)
-    group = np.arange(n)
-    for records in itertools.product(records_of(model), repeat=n):
-        for i, other in itertools.product(range(n), records_of(model)):
-            changed = [*records[:i], other, *records[i + 1 :]]
-            sites = [chain.structure.sites(evidence_of(model, data)) for data in (records, changed)]
-            for point in points(chain):
-                one, two = (chain.utilities(point, point.states, evidence, T, group) for evidence in sites)
-                assert {int(row) for row in np.flatnonzero((one != two).any(axis=1))} <= {i}
-            tables = [evidence.counts(points(chain)[0].states, 2)[0] for evidence in sites]
-            row = points(chain)[0].states[i]
-            assert set(np.flatnonzero((tables[0] != tables[1]).any(axis=1)).tolist()) <= {int(row)}
-            assert np.abs(tables[0] - tables[1]).sum() <= 2
-
-
-def test_the_range_of_a_record_is_that_of_two_logarithms_a_feature() -> None:
-    """The witness: emissions at opposite ends, a record's value replaced by the other."""
-    model = mixture()
-    chain = chain_of(model, 1)
-    point = next(p for p in points(chain) if p.emissions[0].tolist() == [[2, 6], [6, 2]])
-    one, two = (
-        chain.utilities(point, point.states, chain.structure.sites(evidence_of(model, [record])), T, np.arange(1))
-        for record in ((0,), (1,))
-    )
-    change = (one - two)[0] / 2.0**chain.bits
-    assert np.ptp(change) == pytest.approx(float(T * chain.covers[0].spread), rel=1e-9)
 
 
 def test_model_states_its_parameters_and_structure() -> None:

@@ -87,7 +87,7 @@ def test_moments_of_counted_records_are_those_of_all_records_divided_by_the_coun
      (-1.3, 0.1), (-1.3, 0.6), (3.0, 0.4), (3.0, 3.0)],
 )  # fmt: skip
 def test_moments_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) -> None:
-    with mpmath.workdps(40):
+    with mpmath.workdps(20):
         cuts = sorted({-1.0, 1.0, *(min(max(mean + k * sd, -1.0), 1.0) for k in (-8, -3, 0, 3, 8))})
         density = [float(mpmath.quad(lambda v, k=k: v**k * mpmath.npdf(v, mean, sd), cuts)) for k in range(5)]
     moments = interval_moments(np.array([mean]), np.array([sd]), 4)[:, 0]
@@ -98,7 +98,7 @@ def test_moments_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) 
 def test_transforms_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) -> None:
     frequencies = np.array([[0.0, 0.5, -3.0, 25.0, 2.0 - 1.5j, 30.0 + 2.0j]])
     transform = interval_transform(np.array([[mean]]), sd, frequencies, -1.0, 1.0)[0]
-    with mpmath.workdps(30):
+    with mpmath.workdps(20):
         cuts = sorted({-1.0, -0.5, 0.0, 0.5, 1.0, *(min(max(mean + k * sd, -1.0), 1.0) for k in (-6, -2, 0, 2, 6))})
         for u, value in zip(frequencies[0], transform, strict=True):
             exact = mpmath.quad(lambda x, u=u: mpmath.exp(1j * u * x) * mpmath.npdf(x, mean, sd), cuts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -98,56 +97,6 @@ def test_the_rounding_error_of_many_records_is_added() -> None:
         assert exact <= divergence <= exact * (1 + 1e-8)
 
 
-def numeric_divergence(order: float, log_p: Any, log_q: Any, low: float, high: float) -> float:
-    """By the trapezoidal rule on a fine grid, of two unnormalized densities."""
-    x = np.linspace(low, high, 100_001)
-    p, q = log_p(x), log_q(x)
-
-    def log_integral(logs: Any) -> float:
-        return float(logs.max() + np.log(np.trapezoid(np.exp(logs - logs.max()), x)))
-
-    both = log_integral(order * p + (1 - order) * q)
-    return (both - order * log_integral(p) - (1 - order) * log_integral(q)) / (order - 1)
-
-
-@pytest.mark.parametrize("order", [1.5, 2.0])
-def test_the_gamma_and_normal_suprema_are_those_of_quadrature_over_a_grid_of_data(order: float) -> None:
-    n, bound = 3, 1.0
-    sums = np.linspace(0.0, (n - 1) * bound, 5)
-    steps = [(0.0, bound), (bound, 0.0), (0.0, bound / 2), (bound / 4, bound)]
-    cases: list[tuple[ConjugateFamily, Callable[[float], Callable[[Any], Any]], float, float]] = [
-        (
-            GammaShapeFamily(3.0, 2.0, bound, n),
-            lambda t: lambda x: (3.0 + t - 1) * np.log(x) - (2.0 + n) * x,
-            1e-12,
-            12.0,
-        ),
-        (
-            GammaRateFamily(3.0, 2.0, bound, n),
-            lambda t: lambda x: (3.0 + n - 1) * np.log(x) - (2.0 + t) * x,
-            1e-12,
-            60.0,
-        ),
-        (
-            BetaFailuresFamily(3.0, 2.0, 2.0, bound, n),
-            lambda t: lambda x: (3.0 + 2 * n - 1) * np.log(x) + (2.0 + t - 1) * np.log1p(-x),
-            1e-12,
-            1 - 1e-12,
-        ),
-        (
-            NormalFamily(0.5, 2.0, 1.5, 0.0, bound, n),
-            lambda t: lambda x: -((x - 0.5) ** 2) / 4.0 + (x * t - n * x * x / 2) / 1.5,
-            -8.0,
-            8.0,
-        ),
-    ]
-    for family, log_density, low, high in cases:
-        worst = max(
-            numeric_divergence(order, log_density(s + a), log_density(s + b), low, high) for s in sums for a, b in steps
-        )
-        assert family.divergence(order, 1.0, 1.0) == pytest.approx(worst, rel=1e-5)
-
-
 def test_the_order_at_which_a_divergence_becomes_infinite() -> None:
     for family, expected in (
         (PAPER, 7.0),
@@ -229,11 +178,9 @@ def test_a_prior_too_weak_for_a_public_grid_is_refused_before_anything_is_drawn(
             family.lattice(1.0, 1.0).check()
 
 
-@pytest.mark.parametrize("n", [1, 10**3, 10**6])
-def test_large_numbers_of_records_can_be_drawn_for(n: int) -> None:
-    family = DirichletFamily((2.0, 3.0), n)
+def test_large_numbers_of_records_can_be_drawn_for() -> None:
+    family, counts = DirichletFamily((2.0, 3.0), 10**6), (Fraction(333_333), Fraction(666_667))
     family.lattice(1.0, 1.0).check()
-    counts = (Fraction(n // 3), Fraction(n - n // 3))
     ((theta, _),) = family.draw(counts, 1.0, 1.0, 1)
     mean, sd = family.moments(counts, 1.0, 1.0)
-    assert abs(theta - mean) < 7 * sd or n == 1
+    assert abs(theta - mean) < 7 * sd

@@ -125,19 +125,6 @@ def test_every_notion_covers_the_exact_trade_off(shift: tuple[tuple[float, int, 
         assert divergence <= float(order * price.rho) * (1.0 + 1e-9)
 
 
-def test_another_accountant_never_needs_more() -> None:
-    """dp_accounting rounds privacy losses up to a grid of 1e-4, and has the continuous law with the same ratio."""
-    from dp_accounting.pld import common, privacy_loss_distribution
-
-    for epsilon, count, releases in ((0.1, 1, 50), (1.0, 2, 20), (0.3, 30, 100)):
-        scale = count / epsilon
-        price = PureDP(Decimal(repr(epsilon)), ((NoisyShift(Decimal(repr(scale)), 1, count),),))
-        one = privacy_loss_distribution.from_laplace_mechanism(scale, value_discretization_interval=1e-4)
-        pessimistic = one.self_compose(count * releases).get_epsilon_for_delta(1e-6)
-        ours = float(compose([price] * releases).epsilon_at(Decimal("1e-6")))
-        assert common.DifferentialPrivacyParameters(pessimistic, 1e-6).epsilon <= ours + 1e-4 * count * releases
-
-
 def test_pure_guarantees_count_in_gaussian_accounts() -> None:
     for epsilon in (1e-6, 0.1, 1.0, 5.0, 30.0):
         mu = mpmath.mpf(gaussian_mu(epsilon))

@@ -20,10 +20,8 @@ from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import (
     Curvature,
     certificate,
-    concentrated_precision,
     contraction_gap,
     descent_mu,
-    diffuse_likelihood_power,
     largest_likelihood_power,
     minami_corollary,
     minami_delta,
@@ -320,15 +318,6 @@ def test_corollary_8_follows_from_theorem_7_up_to_epsilon_one_and_is_false_beyon
 
     assert [confirmed(e) for e in (0.1, 0.5, 1.0, 1.005, 1.02, 2.0)] == [True, True, True, True, False, False]
     assert [true(e) for e in (0.1, 1.0, 5.0, 8.5, 9.5, 12.0)] == [True, True, True, True, False, False]
-
-
-@pytest.mark.parametrize(("order", "epsilon", "slope"), [(2.0, 0.1, 1.0), (10.0, 1.0, 3.3), (100.0, 0.5, 0.2)])
-def test_the_rules_of_geumlek_spend_the_divergence(order: float, epsilon: float, slope: float) -> None:
-    tau, power = 3.0, 0.4
-    diffuse = diffuse_likelihood_power(order, epsilon, slope, tau)
-    assert order * (2.0 * diffuse * slope) ** 2 / (2.0 * tau) == pytest.approx(epsilon, rel=1e-12)
-    precise = concentrated_precision(order, epsilon, slope, power)
-    assert order * (2.0 * power * slope) ** 2 / (2.0 * precise) == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_the_largest_likelihood_power_is_the_lower_end_of_its_bisection() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from dpbayes_cli.privacy.parities import Parities
 from tests.privacy.parity_references import NETWORKS, counted, odd, patterns, records_of
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+    pass
 
 
 def pattern(parities: Parities, i: int, member: int) -> frozenset[tuple[int, int]]:
@@ -70,16 +69,6 @@ def test_large_counts_stay_exact() -> None:
     assert coefficients[1] == int(table[0].sum()) - int(table[1].sum())
 
 
-def test_noisy_tables_agree_where_every_code_is_a_value() -> None:
-    parities = Parities(*NETWORKS["overlapping triples"])
-    assert set(parities.sizes) == {2, 4}
-    noisy = np.random.default_rng(1).laplace(0.0, 30.0, parities.count)
-    tables = parities.tables(noisy, 100.0)
-    for (first, a), (second, b) in itertools.combinations(zip(parities.families, tables, strict=True), 2):
-        shared = sorted(set(first) & set(second))
-        np.testing.assert_allclose(margin(first, a, shared), margin(second, b, shared), atol=1e-9)
-
-
 def test_noise_on_codes_without_a_value_shows_in_the_padded_table() -> None:
     parities = Parities(*NETWORKS["three and five values"])
     noisy = np.random.default_rng(1).laplace(0.0, 30.0, parities.count)
@@ -97,10 +86,3 @@ def test_a_variable_of_one_value_has_no_bits() -> None:
     table = np.array([[3, 4]], dtype=np.int64)
     assert parities.coefficients([np.array([7]), table]).tolist() == [4]
     np.testing.assert_allclose(parities.tables(np.array([4]), 7.0)[1], table)
-
-
-def margin(family: tuple[int, ...], table: Floats, shared: list[int]) -> Floats:
-    kept = [family.index(v) for v in shared]
-    rest = [axis for axis in range(table.ndim) if axis not in kept]
-    together = table.transpose(kept + rest).reshape(*(table.shape[axis] for axis in kept), -1)
-    return np.asarray(together.sum(axis=-1))

@@ -118,8 +118,8 @@ def test_a_share_too_small_to_be_noised_is_refused_before_a_charge() -> None:
 def test_every_part_is_noised_by_its_own_law(law: type[DiscreteLaplace | DiscreteGaussian | RoundedGaussian]) -> None:
     """False-fail rate 1e-9 for each assertion; a scale of another part would shift a variance by a factor of 4."""
     noise = PartNoise((law(1.5), law(6.0), law(3.0)), (1, 2, 1))
-    released = np.array([noise.release([100, 200, 300, 400]) for _ in range(2000)]) - [100, 200, 300, 400]
-    simulated = noise.simulate(np.random.default_rng(0), (2000, 4))
+    released = np.array([noise.release([100, 200, 300, 400]) for _ in range(1000)]) - [100, 200, 300, 400]
+    simulated = noise.simulate(np.random.default_rng(0), (1000, 4))
     support = np.arange(-40, 41)
     for drawn in (released, simulated):
         for k, own in enumerate((1.5, 6.0, 6.0, 3.0)):
