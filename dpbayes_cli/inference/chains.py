@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.inference.convergence import MAX_MONITORED, Convergence, judge, monitored_columns, required_draws
 from dpbayes_cli.inference.posterior import Effort
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 CHAINS = 32
 """The number of chains. With few parameters a sweep of 32 chains takes hardly longer than one of 4, because all chains

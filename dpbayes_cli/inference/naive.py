@@ -7,14 +7,10 @@ Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1 (projection); Foulds et 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 
 def naive_shape(observation: NoisyCounts) -> Floats:

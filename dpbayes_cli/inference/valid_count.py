@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySequences, NoisySums, RecordCount
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _TAIL_NATS = 40.0
 _TAIL_SDS = 12.0

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.postgres_address import PostgresAddress
@@ -21,8 +21,6 @@ from dpbayes_cli.base.postgres_driver import connect, import_driver
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 if TYPE_CHECKING:
-    from typing import LiteralString
-
     import psycopg
 
 SCHEMA_VERSION = 1

@@ -7,14 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, LiteralString
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
-
-if TYPE_CHECKING:
-    from typing import LiteralString
 
 MAX_PAYLOAD_BYTES = 256 << 20
 """The largest payload that is stored, after compression."""

@@ -11,15 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.step_law import StepLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 LARGEST_SCALE = 1e15
 """The largest scale; noise of a larger scale might not fit into 64-bit integers."""

@@ -15,17 +15,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc, betaln
 
-from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalized
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _NODES = 16
 _MIN_PANEL = 64

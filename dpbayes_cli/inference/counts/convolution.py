@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalized
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.counts.count_windows import (
     at_edges,
@@ -29,9 +28,6 @@ from dpbayes_cli.inference.counts.count_windows import (
     windows,
 )
 from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums, tilt_law
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_ELEMENTS = 1 << 29
 """The largest number of elements of all probability tables of a call; so many take five to ten seconds."""

@@ -10,11 +10,9 @@ Source: design notes, noise-aware inference (unknown total); von Neumann 1951 (r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalized
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.counts.count_windows import (
     at_edges,
@@ -24,9 +22,6 @@ from dpbayes_cli.inference.counts.count_windows import (
     total_term,
     windows,
 )
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_SINGLE_COUNTS = 256
 """A range of at most this many counts is divided into single counts; if both ranges are, no proposal is rejected."""

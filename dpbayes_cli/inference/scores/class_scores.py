@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 N_BINS = 10
 LOG_SCORE_FLOOR = 1e-15

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Booleans, Floats
 from dpbayes_cli.inference.scores.class_scores import mean_or_nan
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Floats
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Floats, Integers
 
 MAX_POINTS = 101
 

@@ -12,15 +12,12 @@ Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); des
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlogy
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceState
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_RATE = 1e15
 _MIN_SHARE = 1e-300

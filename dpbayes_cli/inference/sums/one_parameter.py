@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
 from dpbayes_cli.inference.dirichlet_rows import ranks_within
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
@@ -26,9 +26,6 @@ from dpbayes_cli.inference.sums.density import FINE_POINTS, GridDensity
 from dpbayes_cli.inference.sums.record_numbers import numbers_of_records
 from dpbayes_cli.inference.sums.sum_table import SumTable, frequencies_for, moments_of_one, reindex
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _FIRST_LEVEL, _LAST_LEVEL = 5, 48
 """The levels of the coarsest and the finest grid; the grid of level k divides the range of the prior into 2^k

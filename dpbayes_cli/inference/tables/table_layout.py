@@ -16,17 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import log_gamma_ratio
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio
+from dpbayes_cli.core.noisy_observation import NoisyTable
 from dpbayes_cli.inference.dirichlet_rows import DirichletRows, starts_of
 from dpbayes_cli.inference.naive import project_on_simplex
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _MAX_TABLE_ENTRIES = 1 << 22
 _MIN_VARIANCE = 0.1

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import Floats, normalized
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import (
@@ -27,9 +27,6 @@ from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _CURVE_ORDERS = (2, 4, 8, 16, 32, 64)
 _CURVE_WORK = 1 << 26

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalized
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
@@ -19,9 +18,6 @@ from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, cent
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 
 def simulate_sampler(sampler: Sampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.measurements import OpenDPNoise, opendp_measurement
 from dpbayes_cli.privacy.noise import Decay, round_up_fraction
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.kinds import GaussianDP, root_up
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 from dpbayes_cli.privacy.secret_normals import rounded_normals
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _SMOOTH_SCALE = 4.0
 """From this scale on, sums over integers equal integrals over reals up to a relative error of 1e-30."""
