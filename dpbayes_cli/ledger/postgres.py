@@ -107,7 +107,6 @@ class PostgresTransaction(Transaction):
             cursor.executemany(statement.replace("?", "%s"), rows)
 
     def begin_index(self) -> bool:
-        """See ``Transaction.begin_index``."""
         return False  # everyone who charges needs privileges on a new table: ``budget migrate`` creates it
 
 
@@ -130,7 +129,6 @@ class PostgresStorage(Storage):
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """See ``Storage.writing``."""
         with self._connected() as connection:
             if not self._has_tables(connection):
                 self._create(connection)
@@ -140,7 +138,6 @@ class PostgresStorage(Storage):
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """See ``Storage.reading``."""
         with self._connected() as connection:
             if not self._has_tables(connection):
                 raise self._missing()

@@ -82,17 +82,14 @@ class UnionBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """Epsilon, delta and every order."""
         return ("epsilon", "delta", *(lane_of(order) for order, _ in self.orders))
 
     @property
     def shape(self) -> object:
-        """The kind and the parts of delta."""
         return (self.kind, self.delta, self.orders, self.delta_approx)
 
     @property
     def total(self) -> Lanes:
-        """Epsilon and delta."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
@@ -135,7 +132,6 @@ class UnionBudget(Budget):
         return offsets
 
     def serialize(self) -> dict[str, Any]:
-        """Return the budget as the ledger stores it."""
         return {
             "kind": self.kind,
             "epsilon": decimal_text(self.epsilon),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Self
 
 from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import DpbayesError, SpecError
-from dpbayes_cli.privacy.lazy_numpy import np
-from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, clamp_to_int64
+from dpbayes_cli.privacy.noise import OneScaleNoise, check_scale, clamp_to_int64
 
 _AGREEMENT = Fraction(1, 10**9)
 """Because of rounding, the cost that OpenDP proves may be lower than the planned cost by this fraction. It must never
@@ -25,17 +24,12 @@ be higher."""
 
 
 @dataclass(frozen=True)
-class OpenDPNoise(NoiseLaw):
+class OpenDPNoise(OneScaleNoise):
     """A noise law with one scale, drawn by a measurement of OpenDP."""
 
     spent: ClassVar[str]
     """The name of the privacy parameter that the noise spends: epsilon or rho."""
     norm: ClassVar[str]
-    scale: float
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"the scale of {self.kind} noise must be positive and finite")
 
     @classmethod
     @abstractmethod
@@ -82,20 +76,6 @@ class OpenDPNoise(NoiseLaw):
         Source: OpenDP make_laplace and make_gaussian (integer atom domain).
         """
         return add_noise(self._measurement(), clamp_to_int64(values))
-
-    @classmethod
-    def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
-        if parameters:
-            raise ValueError(f"{cls.kind} noise has no parameters but its scale")
-        return cls(scale)
-
-    def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of P(z) and P(z - distance) over integers z up to ``2 * distance``.
-
-        Beyond these integers, the ratios of a Gaussian law grow without bound.
-        """
-        ends = np.array([-distance, 0, distance, 2 * distance])
-        return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())
 
 
 def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
