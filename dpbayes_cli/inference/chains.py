@@ -80,9 +80,8 @@ def run_until_converged(
         if convergence.from_start:
             draws = draws[:, draws.shape[1] // 2 :]
         if draws.shape[1] + more > 2 * length:
-            draws = draws[
-                :, (draws.shape[1] + 1) % 2 :: 2
-            ]  # keeps the last draw, so that later draws are evenly spaced
+            # keeps the last draw, so that later draws are evenly spaced
+            draws = draws[:, (draws.shape[1] + 1) % 2 :: 2]
             thinning, more = 2 * thinning, math.ceil(more / 2)
         more = max(min(more, math.ceil(sweeps_left / thinning)), length - draws.shape[1])
         draws = np.concatenate([draws, run(more, thinning)], axis=1)

@@ -78,7 +78,11 @@ def count_valid_records(observation: NoisyObservation, total: RecordCount) -> Co
     usual = (
         largest if total.kind != "unbounded" else float(np.median([noisy.observed / noisy.weight for noisy in totals]))
     )
-    return _summary(counts, _weights_as_smallest(counts, largest, usual, totals, laws))
+    weights = _weights_as_smallest(counts, largest, usual, totals, laws)
+    below = np.cumsum(weights) / weights.sum()
+    low, high = (counts[min(int(np.searchsorted(below, p)), len(counts) - 1)] for p in (0.05, 0.95))
+    mean = float(weights @ counts / weights.sum())
+    return CountSummary(*(float(f"{value:.9g}") for value in (mean, low, high)))
 
 
 def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
@@ -159,10 +163,3 @@ def _weights_as_smallest(
     equal, more = (np.log(np.maximum(each, _TINY)) for each in (at_count, at_least))
     log_weight = np.logaddexp.reduce(equal - more, axis=0) + more.sum(axis=0)
     return np.asarray(np.exp(log_weight - log_weight.max()))
-
-
-def _summary(counts: Floats, weight: Floats) -> CountSummary:
-    below = np.cumsum(weight) / weight.sum()
-    low, high = (counts[min(int(np.searchsorted(below, p)), len(counts) - 1)] for p in (0.05, 0.95))
-    mean = float(weight @ counts / weight.sum())
-    return CountSummary(*(float(f"{value:.9g}") for value in (mean, low, high)))

@@ -152,9 +152,8 @@ class FourierLaplace(NoiseMechanism):
             cells = 1 << sum(n_bits(size) for size in parities.shape(i))
             law: NoiseLaw
             if complete and cells == 2:
-                law = DiscreteLaplace(
-                    2.0 * noise.scale
-                )  # one noise variable changes both cells, in opposite directions, so that its scale doubles
+                # one noise variable changes both cells, in opposite directions, so that its scale doubles
+                law = DiscreteLaplace(2.0 * noise.scale)
             else:
                 law = DiscreteGaussian(float(np.sqrt((4.0 if complete else 1.0) * noise.variance / cells)))
             tables.append(network.table(i, np.asarray(table), law, known))

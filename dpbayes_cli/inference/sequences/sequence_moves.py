@@ -99,9 +99,8 @@ class EmissionMove:
         possible = (proposal[:, one] > _MIN_SHARE) & (proposal[:, other] > _MIN_SHARE)
         base = chain.rate[:, None] * chain.valid[data.feature]
         new = data.log_marginals(np.maximum(base * proposal[chain.states.ravel()], MIN_RATE))
-        change = chain.members() @ (new - cells) + data.emission * np.log(
-            np.maximum(proposal, _MIN_SHARE) / np.maximum(chain.emission, _MIN_SHARE)
-        )  # with the Jacobian of the log odds
+        log_growth = np.log(np.maximum(proposal, _MIN_SHARE) / np.maximum(chain.emission, _MIN_SHARE))
+        change = chain.members() @ (new - cells) + data.emission * log_growth  # with the Jacobian of the log odds
         ratio = change[:, one] + change[:, other]
         accepted = possible & (-rng.standard_exponential(ratio.shape) < ratio)
         rows = np.zeros(chain.emission.shape, dtype=bool)

@@ -77,9 +77,7 @@ class ScalarSampler(Sampler):
             for x in (theta, theta * (1.0 - 2.0**-40))
         )
         a, b, prior = (np.abs(terms) + 2.0**40 * np.abs(terms - shifted_terms)).max(axis=1)
-        if (
-            self.power_applies_to == "joint"
-        ):  # the power of a mode estimate may exceed one, and applies to the prior too
+        if self.power_applies_to == "joint":  # the power of a mode estimate may exceed one; it applies to the prior too
             prior *= max(1.0, power)
         return float(2.0 * (power * self.n_records * (largest_value * a + b) + prior))
 
