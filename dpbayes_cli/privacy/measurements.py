@@ -40,9 +40,8 @@ class OpenDPNoise(OneScaleNoise):
     def cost(self, sensitivity: int) -> Fraction:
         """Return the cost that OpenDP's own privacy map proves for this scale, exactly."""
 
-    @abstractmethod
     def _measurement(self) -> Any:
-        """Return OpenDP's measurement on vectors of 64-bit integers."""
+        return opendp_measurement(self.kind, self.scale)
 
     @classmethod
     def calibrate(cls, sensitivity: int, target: Decimal) -> Self:
@@ -97,13 +96,15 @@ def no_randomness_error() -> DpbayesError:
 
 
 @lru_cache(maxsize=128)
-def opendp_measurement(name: str, scale: float) -> Any:
-    """Return OpenDP's discrete ``laplace`` or ``gaussian`` measurement on vectors of integers, built once per scale."""
+def opendp_measurement(kind: str, scale: float) -> Any:
+    """Return OpenDP's measurement for a kind of noise on vectors of 64-bit integers, built once per scale."""
     check_address_space()
     from opendp import domains, measurements, metrics
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    metric = metrics.l1_distance(T="i64") if name == "laplace" else metrics.l2_distance(T="f64")
-    make = getattr(measurements, f"make_{name}")
+    if kind == "discrete-laplace":
+        make, metric = measurements.make_laplace, metrics.l1_distance(T="i64")
+    else:
+        make, metric = measurements.make_gaussian, metrics.l2_distance(T="f64")
     return make(domains.vector_domain(domains.atom_domain(T="i64")), metric, scale=scale)
