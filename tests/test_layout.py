@@ -22,7 +22,7 @@ TABLE = {
     "commands": "",
     "core": "",
     "experiments": "",
-    "inference": "counts groups predictive regression scores sequences sums tables",
+    "inference": "counts groups predictive regression sequences sums tables",
     "ledger": "",
     "mechanisms": "samplers",
     "models": "families",

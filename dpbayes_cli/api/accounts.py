@@ -63,7 +63,7 @@ class Accounts:
             SpecError: the total has other keys than these.
         """
         from dpbayes_cli.base.numeric import parse_decimal
-        from dpbayes_cli.ledger.stated_budget import stated_budget
+        from dpbayes_cli.ledger.union_budget import stated_budget
         from dpbayes_cli.privacy.neighbors import Neighbors
 
         amounts = {name: parse_decimal(as_texts(value)) for name, value in total.items() if value is not None}

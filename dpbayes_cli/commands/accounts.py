@@ -51,8 +51,8 @@ def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool
 def account_document(account: Account) -> dict[str, Any]:
     """Return an account as a JSON object; its keys are stable."""
     from dpbayes_cli.base.numeric import decimal_text
+    from dpbayes_cli.ledger.admitted_releases import allowances, remaining_by_route
     from dpbayes_cli.ledger.budgets import component_texts
-    from dpbayes_cli.ledger.largest_release import allowances, remaining_by_route
 
     return {
         "account": account.name,

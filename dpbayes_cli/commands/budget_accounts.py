@@ -218,7 +218,7 @@ def _budget(
     Raises:
         click.UsageError: the options state no total, or more than one.
     """
-    from dpbayes_cli.ledger.stated_budget import stated_budget
+    from dpbayes_cli.ledger.union_budget import stated_budget
 
     stated = {**_stated(totals, needed=False), **({} if order is None else {"order": order})}
     try:

@@ -20,7 +20,7 @@ from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import SimulatedStudy, StudySection, build_model_sections, errors_at, with_errors
 from dpbayes_cli.inference.predictive.classify import class_probabilities
-from dpbayes_cli.inference.scores.class_scores import class_scores
+from dpbayes_cli.inference.scores import class_scores
 from dpbayes_cli.spec.convert_section import Exact
 from dpbayes_cli.spec.release_spec import build_spec
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import normalized_rows
+from dpbayes_cli.base.numeric import Floats, normalized_rows
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, ScalarLaw
 from dpbayes_cli.inference.counts.count_windows import prior_term
 from dpbayes_cli.inference.dirichlet_rows import draw_theta
@@ -17,9 +16,6 @@ from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.infer_sums import draw_plug_in
 from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _MAX_ENUMERATED_COUNTS = 1 << 13
 _CHAINS, _SHORT_CHAINS = 8, 16

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.inference.convergence import MAX_MONITORED, Convergence, judge, monitored_columns, required_draws
 from dpbayes_cli.inference.posterior import Effort
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 CHAINS = 32
 """The number of chains. With few parameters a sweep of 32 chains takes hardly longer than one of 4, because all chains
@@ -83,9 +80,8 @@ def run_until_converged(
         if convergence.from_start:
             draws = draws[:, draws.shape[1] // 2 :]
         if draws.shape[1] + more > 2 * length:
-            draws = draws[
-                :, (draws.shape[1] + 1) % 2 :: 2
-            ]  # keeps the last draw, so that later draws are evenly spaced
+            # keeps the last draw, so that later draws are evenly spaced
+            draws = draws[:, (draws.shape[1] + 1) % 2 :: 2]
             thinning, more = 2 * thinning, math.ceil(more / 2)
         more = max(min(more, math.ceil(sweeps_left / thinning)), length - draws.shape[1])
         draws = np.concatenate([draws, run(more, thinning)], axis=1)

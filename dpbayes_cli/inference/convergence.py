@@ -21,15 +21,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.inference.diagnostics import TESTS, Diagnosis, diagnose, within_freedom
 from dpbayes_cli.inference.posterior import Effort
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 FALSE_ALARM_RATE = 1e-3
 DETECTED_SHIFT = 0.3

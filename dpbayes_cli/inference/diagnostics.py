@@ -6,12 +6,11 @@ tests of agreement see ``convergence``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Floats, Integers
 
 TESTS = 4
 """The number of tests of each quantity: location and spread are compared between chains and between halves."""

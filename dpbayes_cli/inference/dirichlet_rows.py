@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _BATCH_CELLS = 1 << 20
 

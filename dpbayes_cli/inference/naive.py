@@ -7,22 +7,16 @@ Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1 (projection); Foulds et 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 
 def naive_shape(observation: NoisyCounts) -> Floats:
     """Return the parameters of the plug-in Dirichlet posterior, shape (n_categories,)."""
     n = observation.total.n
-    if any(
-        observed is None for observed in observation.observed
-    ):  # one of two counts was released, and the record count is known
+    if None in observation.observed:  # one of two counts was released, and the record count is known
         counts = np.array([np.nan if y is None else min(max(y, 0), n) for y in observation.observed], dtype=float)
         counts[np.isnan(counts)] = n - np.nansum(counts)
         return counts + observation.concentration

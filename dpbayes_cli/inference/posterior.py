@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Floats
 
 QUANTILES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
 NAIVE_WARNING = "the naive (plug-in) posterior ignores the noise and is too narrow"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import (
     GroupedSums,
     NoisyCounts,
@@ -22,9 +22,6 @@ from dpbayes_cli.core.noisy_observation import (
     RecordCount,
 )
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _TAIL_NATS = 40.0
 _TAIL_SDS = 12.0
@@ -89,7 +86,11 @@ def count_valid_records(observation: NoisyObservation, total: RecordCount) -> Co
     usual = (
         largest if total.kind != "unbounded" else float(np.median([noisy.observed / noisy.weight for noisy in totals]))
     )
-    return _summary(counts, _weights_as_smallest(counts, largest, usual, totals, laws))
+    weights = _weights_as_smallest(counts, largest, usual, totals, laws)
+    below = np.cumsum(weights) / weights.sum()
+    low, high = (counts[min(int(np.searchsorted(below, p)), len(counts) - 1)] for p in (0.05, 0.95))
+    mean = float(weights @ counts / weights.sum())
+    return CountSummary(*(float(f"{value:.9g}") for value in (mean, low, high)))
 
 
 def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
@@ -175,10 +176,3 @@ def _weights_as_smallest(
     equal, more = (np.log(np.maximum(each, _TINY)) for each in (at_count, at_least))
     log_weight = np.logaddexp.reduce(equal - more, axis=0) + more.sum(axis=0)
     return np.asarray(np.exp(log_weight - log_weight.max()))
-
-
-def _summary(counts: Floats, weight: Floats) -> CountSummary:
-    below = np.cumsum(weight) / weight.sum()
-    low, high = (counts[min(int(np.searchsorted(below, p)), len(counts) - 1)] for p in (0.05, 0.95))
-    mean = float(weight @ counts / weight.sum())
-    return CountSummary(*(float(f"{value:.9g}") for value in (mean, low, high)))

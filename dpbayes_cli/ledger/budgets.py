@@ -164,12 +164,10 @@ class _SingleBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sum that the total bounds, and of the sum of deltas."""
         return (self.amounts[0], "delta")
 
     @property
     def total(self) -> Lanes:
-        """The total, under the name of the sum that it bounds."""
         return {self.lanes[0]: getattr(self, self.amounts[0])}
 
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
@@ -209,7 +207,6 @@ class ConcentratedBudget(_SingleBudget):
         return cls(_DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(delta)) * (1.0 - 1e-11))))
 
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
-        """Convert a rho to an epsilon; see ``Budget.epsilon_at``."""
         return round_up(epsilon_of_rho(float(amounts["rho"]), float(delta)))
 
 
@@ -228,16 +225,13 @@ class RenyiBudget(_SingleBudget):
 
     @property
     def notion(self) -> str:
-        """The notion of privacy: Renyi differential privacy (RDP) at the budget's order."""
         return f"RDP at order {decimal_text(self.order)}"
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sum of divergences at the order, and of the sum of deltas."""
         return (lane_of(self.order), "delta")
 
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
-        """Convert a divergence at the budget's order to an epsilon; see ``Budget.epsilon_at``."""
         return round_up(epsilon_of_rdp(float(self.order), float(amounts[lane_of(self.order)]), float(delta)))
 
 
@@ -251,7 +245,7 @@ class GaussianBudget(_SingleBudget):
     Source: Smith and Thakurta 2022 (fully adaptive composition of Gaussian differential privacy is a filter).
     """
 
-    kind, amounts, notion = "gdp", ("mu",), "Gaussian differential privacy"
+    kind, amounts, notion, lanes = "gdp", ("mu",), "Gaussian differential privacy", ("mu_squared", "delta")
     mu: Decimal
 
     @classmethod
@@ -262,17 +256,10 @@ class GaussianBudget(_SingleBudget):
         return cls(_DOWN.create_decimal(Decimal(mu_of_statement(float(epsilon), float(delta)) * (1.0 - 1e-12))))
 
     @property
-    def lanes(self) -> tuple[str, ...]:
-        """The names of the sum of mu^2, and of the sum of deltas."""
-        return ("mu_squared", "delta")
-
-    @property
     def total(self) -> Lanes:
-        """The square of mu."""
         return {"mu_squared": _SQUARES.multiply(self.mu, self.mu)}
 
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
-        """Convert the square of a mu to an epsilon; see ``Budget.epsilon_at``."""
         return gaussian_epsilon(float(round_up(float(amounts["mu_squared"].sqrt()))), delta)
 
 
@@ -291,11 +278,9 @@ class ApproximateBudget(Budget):
 
     @property
     def total(self) -> Lanes:
-        """Epsilon and delta."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return both sums."""
         return {"epsilon": charged["epsilon"], "delta": charged["delta"]}
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.postgres_address import PostgresAddress
@@ -21,8 +21,6 @@ from dpbayes_cli.base.postgres_driver import connect, import_driver
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 if TYPE_CHECKING:
-    from typing import LiteralString
-
     import psycopg
 
 SCHEMA_VERSION = 1
@@ -109,7 +107,6 @@ class PostgresTransaction(Transaction):
             cursor.executemany(statement.replace("?", "%s"), rows)
 
     def begin_index(self) -> bool:
-        """See ``Transaction.begin_index``."""
         return False  # everyone who charges needs privileges on a new table: ``budget migrate`` creates it
 
 
@@ -132,7 +129,6 @@ class PostgresStorage(Storage):
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """See ``Storage.writing``."""
         with self._connected() as connection:
             if not self._has_tables(connection):
                 self._create(connection)
@@ -142,7 +138,6 @@ class PostgresStorage(Storage):
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """See ``Storage.reading``."""
         with self._connected() as connection:
             if not self._has_tables(connection):
                 raise self._missing()

@@ -52,7 +52,6 @@ class SqliteStorage(Storage):
 
     @property
     def location(self) -> str:
-        """The path of the file."""
         return str(self.path)
 
     @property
@@ -97,7 +96,6 @@ class SqliteStorage(Storage):
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """See ``Storage.reading``."""
         self.require()
         self._check_place()
         with self._translated(), self._patient("BEGIN") as (connection, rolled_back):
@@ -105,7 +103,6 @@ class SqliteStorage(Storage):
 
     @property
     def directory(self) -> Path:
-        """See ``Storage.directory``."""
         return self.path.parent
 
     def settle(self) -> bool:
@@ -146,7 +143,6 @@ class SqliteStorage(Storage):
         check_one_name(self.path)
 
     def migrate(self) -> tuple[int, Path] | None:
-        """See ``Storage.migrate``."""
         self.require()
         self._check_place()
         with self._translated(), self._patient() as (connection, _):

@@ -89,19 +89,16 @@ class SqliteTransaction(Transaction):
         return entry_of(row)
 
     def begin_index(self) -> bool:
-        """See ``Transaction.begin_index``."""
         self._connection.execute(INDEX)
         self.is_indexed = True
         self.add_to_index(self.entries())
         return True
 
     def append(self, entry: Entry) -> None:
-        """See ``Transaction.append``."""
         self._begin_with_page_1()
         super().append(entry)
 
     def put_payload(self, key: str, payload: bytes) -> None:
-        """See ``Transaction.put_payload``."""
         self._begin_with_page_1()
         super().put_payload(key, payload)
 

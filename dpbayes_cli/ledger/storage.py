@@ -7,27 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, LiteralString
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
-
-if TYPE_CHECKING:
-    from typing import LiteralString
 
 MAX_PAYLOAD_BYTES = 256 << 20
 """The largest payload that is stored, after compression."""
 _MAX_UNPACKED_BYTES = 1 << 30
 BEFORE_ALL, _ALL = -(1 << 63), 1 << 62
 """A number below every sequence number in a file, even a damaged one, and a number above every count of entries."""
-
-
-def _compressed(payload: bytes) -> bytes:
-    compressed = zlib.compress(payload, 6)
-    if len(compressed) > MAX_PAYLOAD_BYTES or len(payload) > _MAX_UNPACKED_BYTES:
-        raise LedgerError(f"the payload is larger than {MAX_PAYLOAD_BYTES >> 20} MiB")
-    return compressed
 
 
 def _decompressed(stored: object, key: str) -> bytes:
@@ -110,7 +100,10 @@ class Transaction(ABC):
 
     def put_payload(self, key: str, payload: bytes) -> None:
         """Store a payload, compressed: a sealed draw, a document or the state of a checkpoint."""
-        self._execute("INSERT INTO payloads VALUES (?, ?)", (key, _compressed(payload)))
+        compressed = zlib.compress(payload, 6)
+        if len(compressed) > MAX_PAYLOAD_BYTES or len(payload) > _MAX_UNPACKED_BYTES:
+            raise LedgerError(f"the payload is larger than {MAX_PAYLOAD_BYTES >> 20} MiB")
+        self._execute("INSERT INTO payloads VALUES (?, ?)", (key, compressed))
 
     def payload(self, key: str) -> bytes | None:
         """Return a payload, or None."""

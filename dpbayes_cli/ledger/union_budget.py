@@ -1,8 +1,8 @@
-"""The budget that adds up Renyi divergences at several orders, and the parser of stored budgets."""
+"""The budget that adds up Renyi divergences at several orders; budgets by default, as stated, and as stored."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import cached_property
@@ -82,17 +82,14 @@ class UnionBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """Epsilon, delta and every order."""
         return ("epsilon", "delta", *(lane_of(order) for order, _ in self.orders))
 
     @property
     def shape(self) -> object:
-        """The kind and the parts of delta."""
         return (self.kind, self.delta, self.orders, self.delta_approx)
 
     @property
     def total(self) -> Lanes:
-        """Epsilon and delta."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
@@ -135,7 +132,6 @@ class UnionBudget(Budget):
         return offsets
 
     def serialize(self) -> dict[str, Any]:
-        """Return the budget as the ledger stores it."""
         return {
             "kind": self.kind,
             "epsilon": decimal_text(self.epsilon),
@@ -155,6 +151,48 @@ def default_budget(guarantee: Guarantee, delta: Decimal | None) -> Budget:
     if delta is not None and not guarantee.epsilon.is_finite():
         kinds = [UnionBudget.divide(DEFAULT_EPSILON, delta), GaussianBudget.of_statement(DEFAULT_EPSILON, delta)]
     return next((budget for budget in kinds if not budget.shortfall(budget.nothing, guarantee)), kinds[0])
+
+
+def stated_budget(
+    amounts: Mapping[str, Decimal], orders: Sequence[Decimal] = (), *, basic: bool = False, gaussian: bool = False
+) -> Budget:
+    """Return the budget with a total in one notion of privacy.
+
+    Args:
+        amounts: ``epsilon``, ``epsilon`` and ``delta``, ``rho``, ``mu``, or ``rdp`` and ``order``.
+        orders: with delta: the Renyi orders among which delta is divided.
+        basic: with delta: whether to use basic composition only.
+        gaussian: with delta: whether to convert the total to Gaussian differential privacy.
+
+    Raises:
+        ValueError: the amounts state no total, or more than one.
+    """
+    totals = dict(amounts)
+    delta, order = totals.pop("delta", None), totals.pop("order", None)
+    if len(totals) != 1:
+        raise ValueError("state one total: --epsilon E [--delta D], --rho R, --mu M, or --rdp V --order L")
+    ((name, total),) = totals.items()
+    if (name == "rdp") != (order is not None):
+        raise ValueError("--rdp and --order go together")
+    if delta is not None and name != "epsilon":
+        raise ValueError("--delta needs --epsilon")
+    if (basic or orders or gaussian) and (delta is None or sum(map(bool, (basic, orders, gaussian))) > 1):
+        raise ValueError("--orders, --basic and --gaussian exclude each other, and need --delta")
+    if order is not None:
+        return RenyiBudget(order, total)
+    if name == "rho":
+        return ConcentratedBudget(total)
+    if name == "mu":
+        return GaussianBudget(total)
+    if name != "epsilon":
+        raise ValueError(f"there is no total {name!r}; expected epsilon, rho, mu or rdp")
+    if delta is None:
+        return PureBudget(total)
+    if gaussian:
+        return GaussianBudget.of_statement(total, delta)
+    if basic:
+        return ApproximateBudget(total, delta)
+    return UnionBudget.divide(total, delta, tuple(orders)) if orders else UnionBudget.divide(total, delta)
 
 
 _KINDS: dict[object, type[Budget]] = {

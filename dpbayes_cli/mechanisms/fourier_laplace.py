@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core.columns import RecordPolicy, has_stand_in
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount, Scope, record_count
@@ -25,9 +26,6 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.parities import Parities, n_bits
 from dpbayes_cli.privacy.parity_sensitivity import sensitivity_l1
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Integers
 
 _MAX_BITS, _MAX_PARITIES = 12, 1 << 15
 """The largest number of bits of a table, and the largest number of parities of all tables together. At these sizes
@@ -154,9 +152,8 @@ class FourierLaplace(NoiseMechanism):
             cells = 1 << sum(n_bits(size) for size in parities.shape(i))
             law: NoiseLaw
             if complete and cells == 2:
-                law = DiscreteLaplace(
-                    2.0 * noise.scale
-                )  # one noise variable changes both cells, in opposite directions, so that its scale doubles
+                # one noise variable changes both cells, in opposite directions, so that its scale doubles
+                law = DiscreteLaplace(2.0 * noise.scale)
             else:
                 law = DiscreteGaussian(float(np.sqrt((4.0 if complete else 1.0) * noise.variance / cells)))
             tables.append(network.table(i, np.asarray(table), law, known))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar
 
@@ -12,13 +12,13 @@ from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import Delta, Epsilon, Mu, Options, Rho
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism, calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
-from dpbayes_cli.privacy.guarantee import check_delta, check_rho
+from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_rho
 from dpbayes_cli.privacy.kinds import GaussianDP, ZeroConcentrated
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 _EXACT = Context(prec=100)
 
@@ -70,29 +70,23 @@ class Gaussian(NoiseMechanism):
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         stated, statistic = require_type(options, GaussianOptions), self.statistic(model, policy)
+        has_pair = stated.epsilon is not None or stated.delta is not None
+        if [stated.mu is not None, stated.rho is not None, has_pair].count(True) > 1:
+            raise SpecError("state only one of: rho; mu; epsilon and delta", where="privacy")
+        guarantee: Guarantee
+        calibrate: Callable[[int, Decimal], NoiseLaw]
         if stated.mu is not None:
-            return _plan_with_mu(statistic, stated, stated.mu)
-        rho = _rho(stated)
-        check_rho(rho)
-        noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
-        guarantee = ZeroConcentrated(rho)
-        return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
+            guarantee, calibrate, shown = GaussianDP(stated.mu), RoundedGaussian.calibrate, {"mu": float(stated.mu)}
+            budget = _EXACT.multiply(stated.mu, stated.mu)  # the squares of the mus of parts add up
+        else:
+            budget = _rho_of_pair(stated) if stated.rho is None else stated.rho
+            check_rho(budget)
+            guarantee, calibrate, shown = ZeroConcentrated(budget), DiscreteGaussian.calibrate, {"rho": float(budget)}
+        noise = calibrated_noise(statistic, budget, calibrate, lambda part: part.sensitivity_l2_squared)
+        return Plan((Step(statistic, noise, guarantee),), guarantee, {**shown, "sigma": noise.scale})
 
 
-def _plan_with_mu(statistic: Statistic, options: GaussianOptions, mu: Decimal) -> Plan:
-    """Return the plan of rounded Gaussian noise; the squares of the mus of parts add up to at most mu^2."""
-    if options.rho is not None or options.epsilon is not None or options.delta is not None:
-        raise _several_costs()
-    guarantee, squared = GaussianDP(mu), _EXACT.multiply(mu, mu)
-    noise = calibrated_noise(statistic, squared, RoundedGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
-    return Plan((Step(statistic, noise, guarantee),), guarantee, {"mu": float(mu), "sigma": noise.scale})
-
-
-def _rho(options: GaussianOptions) -> Decimal:
-    if options.rho is not None:
-        if options.epsilon is not None or options.delta is not None:
-            raise _several_costs()
-        return options.rho
+def _rho_of_pair(options: GaussianOptions) -> Decimal:
     if options.epsilon is None or options.delta is None:
         raise SpecError(
             "gaussian needs rho, mu, or epsilon and delta", where="privacy", hint="--rho 0.1, or --eps 1 --delta 1e-6"
@@ -100,7 +94,3 @@ def _rho(options: GaussianOptions) -> Decimal:
     check_delta(options.delta)
     rho = rho_of_epsilon(float(options.epsilon), float(options.delta)) * (1.0 - 1e-9)
     return Context(prec=12, rounding=ROUND_FLOOR).create_decimal(Decimal(rho))
-
-
-def _several_costs() -> SpecError:
-    return SpecError("state only one of: rho; mu; epsilon and delta", where="privacy")

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfEstimates, Options, Selection, SelectionKind, Support
@@ -29,9 +30,6 @@ from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_SCORE_ERROR = 0.1
 _MAX_POINTS = 1 << 16

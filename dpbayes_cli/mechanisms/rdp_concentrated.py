@@ -10,14 +10,7 @@ from dpbayes_cli.core.options import LikelihoodPower
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
 from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_concentrated
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
-    RenyiChainOptions,
-    RenyiMechanism,
-    largest_parameter,
-    renyi_bound,
-    renyi_info,
-    require_divergence,
-)
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, renyi_info
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
@@ -47,7 +40,7 @@ class RdpConcentrated(RenyiMechanism):
     chain_options: ClassVar[type[RenyiChainOptions]] = ConcentratedOptions
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        return 1.0, largest_parameter(lambda m: renyi_bound(family, order, 1.0, m), require_divergence(epsilon))
+        return self.largest_within(epsilon, family, order, lambda m: (1.0, m))
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the Langevin chain that Algorithm 4 calibrates."""

@@ -8,14 +8,7 @@ from typing import Any, ClassVar
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
 from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_diffuse
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
-    RenyiChainOptions,
-    RenyiMechanism,
-    largest_parameter,
-    renyi_bound,
-    renyi_info,
-    require_divergence,
-)
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, renyi_info
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
@@ -36,7 +29,7 @@ class RdpDiffuse(RenyiMechanism):
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        return largest_parameter(lambda r: renyi_bound(family, order, r, 1.0), require_divergence(epsilon)), 1.0
+        return self.largest_within(epsilon, family, order, lambda r: (r, 1.0))
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the Langevin chain that Algorithm 5 calibrates."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.read import Bundle
     from dpbayes_cli.core.held_out import HeldOutScore
     from dpbayes_cli.core.predictor import Predictor
-    from dpbayes_cli.inference.scores.roc import Roc
+    from dpbayes_cli.inference.scores import Roc
     from dpbayes_cli.sources.location import Location
 
 STAMP = "NOT PRIVATE: scores reveal something about the scored records; keep them to yourself unless DATA is public"
@@ -155,8 +155,7 @@ def held_out_scores(likelihood: HeldOutScore) -> Scores:
 
 
 def _of_probabilities(model: Predictor, predicted: ClassProbabilities, labels: Integers) -> Scores:
-    from dpbayes_cli.inference.scores.class_scores import class_scores
-    from dpbayes_cli.inference.scores.roc import Roc, roc_curve
+    from dpbayes_cli.inference.scores import Roc, class_scores, roc_curve
 
     scores = class_scores(predicted.values, labels)
     two = len(predicted.levels) == 2
@@ -180,7 +179,7 @@ def _of_probabilities(model: Predictor, predicted: ClassProbabilities, labels: I
 def _of_scores(model: Predictor, predicted: ClassScores, labels: Integers) -> Scores:
     import numpy as np
 
-    from dpbayes_cli.inference.scores.roc import roc_curve
+    from dpbayes_cli.inference.scores import roc_curve
 
     known = ~np.isnan(predicted.values)
     scored = known & (labels >= 0)
@@ -199,7 +198,7 @@ def _of_numbers(
 ) -> Scores:
     import numpy as np
 
-    from dpbayes_cli.inference.scores.number_scores import number_scores
+    from dpbayes_cli.inference.scores import number_scores
 
     scores = number_scores(predicted.values, targets)
     figures = [
@@ -224,7 +223,7 @@ def _of_numbers(
 def _more_number_scores(
     model: Predictor, predicted: NumberPrediction | PredictiveLaws, targets: Floats
 ) -> Iterator[Figure]:
-    from dpbayes_cli.inference.scores.number_scores import interval_scores, quantile_scores
+    from dpbayes_cli.inference.scores import interval_scores, quantile_scores
 
     if model.level is not None:
         level = model.level

@@ -13,13 +13,10 @@ import os
 import secrets
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 MAX_OUTCOMES = 60
 """The largest number of outcomes of one choice: 60 weights of at most 2^57 add up to less than 2^63."""

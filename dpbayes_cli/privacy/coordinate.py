@@ -12,14 +12,11 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.privacy.grid import EXACT, WINDOW_NATS, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _POINTS_PER_SD, _MAX_LOG_SPACING = 8.0, 1.0 / 16.0
 TAIL_NATS = 45.0

@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import reduce
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 EXACT = Context(prec=60)
 """The arithmetic of weights: 60 digits, in which the decimal module rounds ``exp`` and ``ln`` correctly."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Self
 
 from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import DpbayesError, SpecError
-from dpbayes_cli.privacy.lazy_numpy import np
-from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, clamp_to_int64
+from dpbayes_cli.privacy.noise import OneScaleNoise, check_scale, clamp_to_int64
 
 _AGREEMENT = Fraction(1, 10**9)
 """Because of rounding, the cost that OpenDP proves may be lower than the planned cost by this fraction. It must never
@@ -25,17 +24,12 @@ be higher."""
 
 
 @dataclass(frozen=True)
-class OpenDPNoise(NoiseLaw):
+class OpenDPNoise(OneScaleNoise):
     """A noise law with one scale, drawn by a measurement of OpenDP."""
 
     spent: ClassVar[str]
     """The name of the privacy parameter that the noise spends: epsilon or rho."""
     norm: ClassVar[str]
-    scale: float
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"the scale of {self.kind} noise must be positive and finite")
 
     @classmethod
     @abstractmethod
@@ -46,9 +40,8 @@ class OpenDPNoise(NoiseLaw):
     def cost(self, sensitivity: int) -> Fraction:
         """Return the cost that OpenDP's own privacy map proves for this scale, exactly."""
 
-    @abstractmethod
     def _measurement(self) -> Any:
-        """Return OpenDP's measurement on vectors of 64-bit integers."""
+        return opendp_measurement(self.kind, self.scale)
 
     @classmethod
     def calibrate(cls, sensitivity: int, target: Decimal) -> Self:
@@ -83,20 +76,6 @@ class OpenDPNoise(NoiseLaw):
         """
         return add_noise(self._measurement(), clamp_to_int64(values))
 
-    @classmethod
-    def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
-        if parameters:
-            raise ValueError(f"{cls.kind} noise has no parameters but its scale")
-        return cls(scale)
-
-    def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of P(z) and P(z - distance) over integers z up to ``2 * distance``.
-
-        Beyond these integers, the ratios of a Gaussian law grow without bound.
-        """
-        ends = np.array([-distance, 0, distance, 2 * distance])
-        return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())
-
 
 def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
     """Return values with the noise of a measurement; raise ``DpbayesError`` if no noise can be drawn."""
@@ -117,13 +96,15 @@ def no_randomness_error() -> DpbayesError:
 
 
 @lru_cache(maxsize=128)
-def opendp_measurement(name: str, scale: float) -> Any:
-    """Return OpenDP's discrete ``laplace`` or ``gaussian`` measurement on vectors of integers, built once per scale."""
+def opendp_measurement(kind: str, scale: float) -> Any:
+    """Return OpenDP's measurement for a kind of noise on vectors of 64-bit integers, built once per scale."""
     check_address_space()
     from opendp import domains, measurements, metrics
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    metric = metrics.l1_distance(T="i64") if name == "laplace" else metrics.l2_distance(T="f64")
-    make = getattr(measurements, f"make_{name}")
+    if kind == "discrete-laplace":
+        make, metric = measurements.make_laplace, metrics.l1_distance(T="i64")
+    else:
+        make, metric = measurements.make_gaussian, metrics.l2_distance(T="f64")
     return make(domains.vector_domain(domains.atom_domain(T="i64")), metric, scale=scale)

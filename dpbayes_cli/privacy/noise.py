@@ -6,20 +6,19 @@ kind of the law nor on the mechanism. To add a law, add a file in ``privacy/laws
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.step_law import StepLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 LARGEST_SCALE = 1e15
 """The largest scale; noise of a larger scale might not fit into 64-bit integers."""
@@ -160,6 +159,31 @@ class NoiseLaw(StepLaw, ABC):
         """Return the integers with non-negligible probabilities, and these probabilities, possibly unnormalized."""
         z = np.arange(-self.radius(_TABLE_NATS), self.radius(_TABLE_NATS) + 1)
         return z, np.exp(self.log_pmf(z))
+
+
+@dataclass(frozen=True)
+class OneScaleNoise(NoiseLaw):
+    """A noise law whose only parameter is its scale."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"the scale of {self.kind} noise must be positive and finite")
+
+    @classmethod
+    def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
+        if parameters:
+            raise ValueError(f"{cls.kind} noise has no parameters but its scale")
+        return cls(scale)
+
+    def largest_ratio(self, distance: int) -> float:
+        """Return the largest log ratio of P(z) and P(z - distance) over integers z up to ``2 * distance``.
+
+        Beyond these integers, the ratios of a Gaussian law grow without bound.
+        """
+        ends = np.array([-distance, 0, distance, 2 * distance])
+        return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())
 
 
 def round_up_fraction(fraction: Fraction) -> Decimal:

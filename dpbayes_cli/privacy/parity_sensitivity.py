@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.privacy.dag import min_fill_elimination
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.privacy.parities import Parities
 
     Factor = tuple[tuple[int, ...], Integers]

@@ -11,13 +11,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.privacy.grid import EXACT, MIN_WEIGHT, WEIGHT_SCALE, WINDOW_NATS
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _QUADRATURE_NODES = 40
 _MAX_MEAN_HEADS = 45.0

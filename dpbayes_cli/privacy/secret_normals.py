@@ -7,12 +7,11 @@ import os
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from dpbayes_cli.base.numeric import Floats
 
     Words = NDArray[np.uint64]
     Flags = NDArray[np.bool_]

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from dpbayes_cli.inference.scores.class_scores import class_scores
-from dpbayes_cli.inference.scores.number_scores import number_scores, quantile_scores
-from dpbayes_cli.inference.scores.roc import roc_curve
+from dpbayes_cli.inference.scores import class_scores, number_scores, quantile_scores, roc_curve
 from tests.commands.networks import naive_bayes, people, release
 from tests.commands.regressions import LEVEL, patients, release_regression
 from tests.conftest import ROOT, SAMPLE_DATA, Cli, often

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.scores.class_scores import LOG_SCORE_FLOOR, N_BINS, calibration_bins, class_scores
+from dpbayes_cli.inference.scores import LOG_SCORE_FLOOR, N_BINS, calibration_bins, class_scores
 
 
 def binary(*positive: float) -> np.ndarray:

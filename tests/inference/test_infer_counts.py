@@ -10,10 +10,9 @@ import pytest
 
 from dpbayes_cli.base.numeric import log_gamma_ratio
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
-from dpbayes_cli.inference.counts import two_count_rejection
-from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
+from dpbayes_cli.inference.counts import independent_draws
+from dpbayes_cli.inference.counts.independent_draws import affordable_draws, draw_convolution, draw_two_counts
 from dpbayes_cli.inference.counts.infer_counts import infer_counts
-from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -84,7 +83,7 @@ def test_rejection_draws_follow_the_enumerated_posterior(
 ) -> None:
     """From single cells, which are never rejected, and from blocks of them."""
     if coarse:
-        monkeypatch.setattr(two_count_rejection, "_MAX_SINGLE_COUNTS", 0)
+        monkeypatch.setattr(independent_draws, "_MAX_SINGLE_COUNTS", 0)
     counts = draw_two_counts(case, DRAWS, np.random.default_rng(12))
     assert counts is not None
     assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.scores.number_scores import interval_scores, number_scores, quantile_scores
+from dpbayes_cli.inference.scores import interval_scores, number_scores, quantile_scores
 
 NAN = float("nan")
 

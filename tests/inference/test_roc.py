@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbayes_cli.inference.scores.roc import MAX_POINTS, roc_curve
+from dpbayes_cli.inference.scores import MAX_ROC_POINTS, roc_curve
 
 RECORDS = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 1)), min_size=1, max_size=40)
 
@@ -43,7 +43,7 @@ def test_a_curve_of_many_thresholds_has_few_points_that_lie_on_it() -> None:
     labels = rng.integers(0, 2, 20_000)
     scores = rng.normal(1.5 * labels)
     curve = roc_curve(scores, labels)
-    assert len(curve.points) <= MAX_POINTS
+    assert len(curve.points) <= MAX_ROC_POINTS
     assert (curve.points[0].false_positive_rate, curve.points[0].true_positive_rate) == (0.0, 0.0)
     assert (curve.points[-1].false_positive_rate, curve.points[-1].true_positive_rate) == (1.0, 1.0)
     for point in curve.points:
@@ -57,7 +57,7 @@ def test_one_long_tie_does_not_lose_the_ends() -> None:
     scores = np.concatenate([np.zeros(10_000), np.linspace(1.0, 2.0, 300)])
     labels = np.tile([0, 1], 5150)
     points = roc_curve(scores, labels).points
-    assert len(points) <= MAX_POINTS
+    assert len(points) <= MAX_ROC_POINTS
     assert (points[-1].threshold, points[-1].false_positive_rate) == (0.0, 1.0)
 
 

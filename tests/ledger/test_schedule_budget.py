@@ -14,9 +14,9 @@ import pytest
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import checkpoint
+from dpbayes_cli.ledger.admitted_releases import allowances
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.charging import Charge
-from dpbayes_cli.ledger.largest_release import allowances
 from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
 from dpbayes_cli.ledger.records import release_id_of
 from dpbayes_cli.ledger.schedule_budget import ScheduleBudget

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.core.stored_noise import parse_noise
-from dpbayes_cli.privacy.laws import discrete_laplace
+from dpbayes_cli.privacy import measurements
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.statistical import assert_means
@@ -61,7 +61,7 @@ def test_an_engine_that_disagrees_with_the_plan_stops_the_release(monkeypatch: p
         def map(self, sensitivity: int) -> float:
             return 0.9  # claims less privacy loss than the plan spends, however large the scale
 
-    monkeypatch.setattr(discrete_laplace, "opendp_measurement", lambda name, scale: Broken())
+    monkeypatch.setattr(measurements, "opendp_measurement", lambda name, scale: Broken())
     with pytest.raises(DpbayesError, match="does not agree"):
         DiscreteLaplace.calibrate(1, Decimal("0.5"))
 

@@ -15,17 +15,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc, betaln
 
-from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalized
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.privacy.coordinate import expit
 
 _NODES = 16
 _MIN_PANEL = 64
@@ -102,7 +99,7 @@ class BetaMixture:
         for _ in range(100):
             if not low < logit < high:
                 logit = (low + high) / 2.0
-            theta = _expit(logit)
+            theta = expit(logit)
             excess = self.cdf(theta) - probability
             low, high = (logit, high) if excess < 0 else (low, logit)
             slope = float(self.pdf(np.array([theta]))[0]) * theta * (1.0 - theta) if 0.0 < theta < 1.0 else 0.0
@@ -112,7 +109,7 @@ class BetaMixture:
             if abs(step) < 1e-14 * max(1.0, abs(logit)):
                 break
             logit = logit - step
-        return _expit(logit)
+        return expit(logit)
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Return independent draws, shape (size,)."""
@@ -223,7 +220,3 @@ def _rule(size: int) -> tuple[Integers, Floats]:
     basis = np.polynomial.chebyshev.chebvander(2.0 * offsets / (size - 1) - 1.0, _NODES - 1)
     moments = np.polynomial.chebyshev.chebvander(2.0 * np.arange(size) / (size - 1) - 1.0, _NODES - 1).sum(axis=0)
     return offsets, np.linalg.solve(basis.T, moments)
-
-
-def _expit(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x)) if x > 0 else math.exp(x) / (1.0 + math.exp(x))

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from dpbayes_cli.base.numeric import log_gamma_ratio
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio
 from dpbayes_cli.core.noisy_observation import NoisyCounts
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _WINDOW_NATS = 46.0
 """Outside the window of a count, the noise would be less than exp(-46) = 1e-20 times as probable as zero noise."""

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
-from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
+from dpbayes_cli.inference.counts.independent_draws import affordable_draws, draw_convolution, draw_two_counts
 from dpbayes_cli.inference.counts.lattice_chain import LatticeChain
-from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import dirichlet_moments, draw_theta, marginals_of, summarize_count_draws
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Method, Posterior
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _SUMMARY_ELEMENTS = 1 << 22
 _MIN_INDEPENDENT_DRAWS = 1000

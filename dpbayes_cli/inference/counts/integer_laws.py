@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_DIRECT_PRODUCTS = 1 << 22
 _CHUNK_ELEMENTS = 1 << 22

@@ -10,17 +10,12 @@ Source: design notes, noise-aware inference (exact integer updates of counts); N
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from dpbayes_cli.base.numeric import log_gamma_ratio
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.chains import CHAINS
 from dpbayes_cli.inference.counts.count_windows import largest_total, total_term
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 WARM_UP = 200
 _MAX_TABLE_ENTRIES = 1 << 22

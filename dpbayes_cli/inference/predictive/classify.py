@@ -9,15 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.inference.predictive.unknown_cells import RecordGroup, group_records
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.privacy.dag import Network
+from dpbayes_cli.privacy.dag import Network
 
 _Scope = tuple[int, ...]
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Floats
 
 _BLOCK_PAIRS = 1 << 21
 """The number of pairs of a record and a draw in memory at a time."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Integers
-    from dpbayes_cli.privacy.dag import Network
+from dpbayes_cli.base.numeric import Booleans, Integers
+from dpbayes_cli.privacy.dag import Network
 
 
 @dataclass(frozen=True)

@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.convergence import judge, monitored_columns
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 from dpbayes_cli.inference.sequences.sequence_state import SequenceData
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _T = TypeVar("_T")
 

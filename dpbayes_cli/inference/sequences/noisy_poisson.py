@@ -21,15 +21,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, wrightomega, xlogy
 
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _TABLE_STEP, _MIN_TABLE_STEP = 0.25, 1.0 / 64.0
 """The usual and the smallest step of tables in u = 2 * sqrt(mu); steps are smaller if the noise is small, because log p

@@ -24,23 +24,19 @@ emissions.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.inference.dirichlet_rows import dirichlet_moments, draw_log_gammas
 from dpbayes_cli.inference.sequences.noisy_poisson import draw_counts
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
 from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceData, SequenceState
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Literal
-
-    from dpbayes_cli.base.numeric import Floats, Integers
-
-    Sampler = Literal["blocked", "collapsed"]
+Sampler = Literal["blocked", "collapsed"]
 
 TYPICAL_TOTAL = 100.0
 """The prior of the mean m of the rates is inverse gamma with shape 1 and this scale (median 144, 90 % quantile 950)."""

@@ -12,15 +12,12 @@ Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); des
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlogy
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceState
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_RATE = 1e15
 _MIN_SHARE = 1e-300
@@ -102,9 +99,8 @@ class EmissionMove:
         possible = (proposal[:, one] > _MIN_SHARE) & (proposal[:, other] > _MIN_SHARE)
         base = chain.rate[:, None] * chain.valid[data.feature]
         new = data.log_marginals(np.maximum(base * proposal[chain.states.ravel()], MIN_RATE))
-        change = chain.members() @ (new - cells) + data.emission * np.log(
-            np.maximum(proposal, _MIN_SHARE) / np.maximum(chain.emission, _MIN_SHARE)
-        )  # with the Jacobian of the log odds
+        log_growth = np.log(np.maximum(proposal, _MIN_SHARE) / np.maximum(chain.emission, _MIN_SHARE))
+        change = chain.members() @ (new - cells) + data.emission * log_growth  # with the Jacobian of the log odds
         ratio = change[:, one] + change[:, other]
         accepted = possible & (-rng.standard_exponential(ratio.shape) < ratio)
         rows = np.zeros(chain.emission.shape, dtype=bool)

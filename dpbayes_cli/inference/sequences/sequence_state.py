@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.dirichlet_rows import starts_of
 from dpbayes_cli.inference.sequences.noisy_poisson import MarginalTable
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 MIN_RATE = 1e-12
 VALID_SHAPE = 4.0

@@ -5,12 +5,9 @@ Source: Chib 1996 (forward filtering, backward sampling); Goldwater and Griffith
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Floats, Integers
 
 
 def draw_paths(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from dpbayes_cli.base.numeric import Booleans, Floats
 from dpbayes_cli.core.noisy_observation import ScalarLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Floats
 
 FINE_POINTS = 2049
 """The number of grid points of each density."""

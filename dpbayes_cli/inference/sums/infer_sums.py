@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
 from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
 from dpbayes_cli.inference.diagnostics import ks_distance
@@ -14,9 +14,6 @@ from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
 from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _PLUG_IN_DRAWS = 1 << 15
 """The smallest number of draws from which the plug-in posterior is summarized."""

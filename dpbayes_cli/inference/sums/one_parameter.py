@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
 from dpbayes_cli.inference.dirichlet_rows import ranks_within
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
@@ -26,9 +26,6 @@ from dpbayes_cli.inference.sums.density import FINE_POINTS, GridDensity
 from dpbayes_cli.inference.sums.record_numbers import numbers_of_records
 from dpbayes_cli.inference.sums.sum_table import SumTable, frequencies_for, moments_of_one, reindex
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _FIRST_LEVEL, _LAST_LEVEL = 5, 48
 """The levels of the coarsest and the finest grid; the grid of level k divides the range of the prior into 2^k
@@ -127,8 +124,9 @@ def _search(
     while len(unfinished):
         rows = shared.log_densities(unfinished, first[unfinished], last[unfinished], level[unfinished], _SEARCH_EFFORT)
         for i, row in zip(unfinished, rows, strict=True):
-            begin, end = _relevant_range(row)
-            first[i], last[i] = first[i] + begin, first[i] + end
+            (above,) = np.nonzero(row >= row.max() - _RELEVANT_NATS)
+            last[i] = first[i] + min(above[-1] + 1, len(row) - 1)
+            first[i] += max(above[0] - 1, 0)
         too_coarse = (last - first)[unfinished] < _MIN_RELEVANT_INTERVALS
         unfinished = unfinished[too_coarse & (level[unfinished] < _LAST_LEVEL)]
         finer = _halvings((last - first)[unfinished], 2 << _FIRST_LEVEL)
@@ -176,12 +174,6 @@ class _SharedGrid:
             values = values + self.law.log_prior(points)[point]
         values = np.nan_to_num(values, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
         return np.split(values, np.cumsum(n_points)[:-1])
-
-
-def _relevant_range(log_density: Floats) -> tuple[int, int]:
-    """Return the indices of the first and the last relevant grid point, each moved outward by one."""
-    (above,) = np.nonzero(log_density >= log_density.max() - _RELEVANT_NATS)
-    return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 
 
 def _interpolate(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity:

@@ -5,12 +5,9 @@ Source: Del Moral, Doucet and Jasra 2006, Sequential Monte Carlo samplers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Floats, Integers
 
 
 def next_power(power: Floats, log_likelihood: Floats) -> Floats:

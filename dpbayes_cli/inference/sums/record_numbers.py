@@ -9,15 +9,12 @@ sum vary fast: near kinks of Laplace noise, and near the mean of a binomial law.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc, digamma, gammaln, log_ndtr
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _WINDOW_NATS = 30.0
 _NEGLIGIBLE_NATS = 20.0

@@ -27,16 +27,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisySums, RecordLaw
 from dpbayes_cli.inference.sums.population import distinct_share, next_power, resample
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_STAGES = 60
 _MIN_MOVES, _MAX_MOVES = 3, 8

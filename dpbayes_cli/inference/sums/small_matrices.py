@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Floats
+from dpbayes_cli.base.numeric import Booleans, Floats
 
 _MAX_ELIMINATED_SIZE = 8
 """Up to this size, Gaussian elimination in all matrices at once is faster than one LAPACK call for each matrix."""

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
 
+from dpbayes_cli.base.numeric import Booleans, Complexes, Floats, Integers
 from dpbayes_cli.core.noisy_observation import ScalarLaw
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Complexes, Floats, Integers
 
 _FREQUENCIES = 192
 _MANY_RECORDS = 100.0

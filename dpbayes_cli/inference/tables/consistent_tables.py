@@ -19,14 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.dag import min_fill_elimination
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 Family = tuple[int, ...]
 How = Literal["full", "junction-tree", "local", "independent"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.noisy_observation import NoisyTables, Scope
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, Scope
 from dpbayes_cli.inference.chains import CHAINS, Trace
 from dpbayes_cli.inference.convergence import Convergence, judge, monitored_columns, required_draws
 from dpbayes_cli.inference.dirichlet_rows import draw_rows, marginals_of, row_marginals, row_moments
@@ -24,10 +24,6 @@ from dpbayes_cli.inference.tables.consistent_tables import ConsistentTables, nea
 from dpbayes_cli.inference.tables.table_chain import TableChain
 from dpbayes_cli.inference.tables.table_draws import NETWORK_WORK, TABLE_WORK, draw_table
 from dpbayes_cli.inference.tables.table_layout import TableLayout
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _CHAINS_OF_MANY_CELLS, _MANY_CELLS = 8, 1000
 """With more than 1000 cells there are only 8 chains, because the time of a sweep then grows with the number of

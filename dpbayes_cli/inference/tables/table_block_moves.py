@@ -10,13 +10,10 @@ Source: Blackwell and MacQueen 1973 (the urn); Green 1995 (acceptance of moves).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.inference.tables.table_layout import TableLayout
+from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.inference.tables.table_layout import TableLayout
 
 _MAX_COUNT = 5e8
 """If a row may have more records than this, no records are exchanged: numpy draws hypergeometric numbers only from

@@ -24,17 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.core.noisy_observation import NoisyTable
 from dpbayes_cli.inference.dirichlet_rows import ranks_within, starts_of
 from dpbayes_cli.inference.tables.table_block_moves import TableBlockMoves
 from dpbayes_cli.inference.tables.table_layout import TableLayout
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _POINTS = 6
 _POSITIONS = np.arange(_POINTS, dtype=np.float64)[:, None, None]

@@ -16,17 +16,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalized
+from dpbayes_cli.core.noisy_observation import NoisyTable
 from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums, trim_law
 from dpbayes_cli.inference.tables.table_layout import margins_of
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _STEPS_PER_NOISE_SD = 7.0
 """The smallest number of lattice steps per standard deviation of the noise; a step is a power of two."""

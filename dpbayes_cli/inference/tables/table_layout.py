@@ -16,17 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import log_gamma_ratio
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio
+from dpbayes_cli.core.noisy_observation import NoisyTable
 from dpbayes_cli.inference.dirichlet_rows import DirichletRows, starts_of
 from dpbayes_cli.inference.naive import project_on_simplex
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _MAX_TABLE_ENTRIES = 1 << 22
 _MIN_VARIANCE = 0.1
@@ -128,18 +124,17 @@ class TableLayout(DirichletRows):
     def _log_margin(self, totals: Floats, rows: Integers) -> Floats:
         return np.asarray(-0.5 * self.margin_precision[rows] * (totals - self._margin[rows]) ** 2)
 
-    def log_total(self, totals: Floats) -> Floats:
-        """Return the log of the factor T of every table, -inf for impossible totals, shape (chains, n_tables)."""
-        possible = (totals >= 0.0) & (totals <= self.largest)
-        term = -log_gamma_ratio(np.maximum(totals, 0.0) + 1.0, self._total_base - 1.0)
-        return np.where(possible, term, -np.inf)
-
     def log_tables(self, counts: Floats) -> Floats:
-        """Return the log of the product of the factors T and R of every table, shape (chains, n_tables)."""
-        totals = self.row_totals(counts)
-        value = self.log_total(self.per_table(totals))
+        """Return the log of the product of the factors T and R of every table, -inf for impossible totals.
+
+        The shape is (chains, n_tables).
+        """
+        of_rows = self.row_totals(counts)
+        totals = self.per_table(of_rows)
+        possible = (totals >= 0.0) & (totals <= self.largest)
+        value = np.where(possible, -log_gamma_ratio(np.maximum(totals, 0.0) + 1.0, self._total_base - 1.0), -np.inf)
         if self.coupled.any():
-            value = value + self.per_table(self.log_rows(totals, np.arange(totals.shape[1])))
+            value = value + self.per_table(self.log_rows(of_rows, np.arange(of_rows.shape[1])))
         return value
 
     def start(self, chains: int, rng: np.random.Generator) -> Floats:

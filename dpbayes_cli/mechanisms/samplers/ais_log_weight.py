@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Integers
 
 _GRID_BITS = 24
 """The weight is released in units of 2^-24 nats."""

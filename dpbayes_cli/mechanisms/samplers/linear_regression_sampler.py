@@ -14,19 +14,16 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalized
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, calibrate_power, weighted_moments
 from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 MAX_POINTS = 1 << 17
 _MAX_RESOLUTION = 256

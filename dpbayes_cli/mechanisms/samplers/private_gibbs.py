@@ -13,10 +13,10 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import exact_difference
+from dpbayes_cli.base.numeric import Integers, exact_difference
 from dpbayes_cli.core.options import SAMPLING, LogWeightEpsilon, option
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
@@ -32,9 +32,6 @@ from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Integers
 
 SITES_TOUCHED = 2
 """The number of sites, or of rows of a table, that a replaced record changes: their rounding errors add up."""

@@ -66,15 +66,6 @@ class ConjugateSampler(Sampler):
         return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 
 
-def require_divergence(epsilon: Decimal | None) -> Decimal:
-    """Return the stated epsilon; refuse a request without epsilon."""
-    if epsilon is None:
-        raise SpecError(
-            "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
-        )
-    return epsilon
-
-
 def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
     """Return an upper bound on the Renyi divergence of one draw at an order, rounding errors of the draw included."""
     return round_up(
@@ -128,6 +119,20 @@ class RenyiMechanism(DrawMechanism):
         Raises:
             SpecError: no r and m keep the divergence of one draw at the order within epsilon, or epsilon is missing.
         """
+
+    @staticmethod
+    def largest_within(
+        epsilon: Decimal | None, family: ConjugateFamily, order: float, at: Callable[[float], tuple[float, float]]
+    ) -> tuple[float, float]:
+        """Return the r and m of the largest parameter in (0, 1] at which the divergence stays within epsilon.
+
+        ``at`` maps the parameter to r and m; the divergence must increase with the parameter.
+        """
+        if epsilon is None:
+            raise SpecError(
+                "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
+            )
+        return at(largest_parameter(lambda parameter: renyi_bound(family, order, *at(parameter)), epsilon))
 
     @abstractmethod
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import Floats, normalized
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import (
@@ -27,9 +27,6 @@ from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 _CURVE_ORDERS = (2, 4, 8, 16, 32, 64)
 _CURVE_WORK = 1 << 26
@@ -80,9 +77,7 @@ class ScalarSampler(Sampler):
             for x in (theta, theta * (1.0 - 2.0**-40))
         )
         a, b, prior = (np.abs(terms) + 2.0**40 * np.abs(terms - shifted_terms)).max(axis=1)
-        if (
-            self.power_applies_to == "joint"
-        ):  # the power of a mode estimate may exceed one, and applies to the prior too
+        if self.power_applies_to == "joint":  # the power of a mode estimate may exceed one; it applies to the prior too
             prior *= max(1.0, power)
         return float(2.0 * (power * self.n_records * (largest_value * a + b) + prior))
 

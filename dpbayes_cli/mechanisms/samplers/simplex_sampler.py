@@ -12,18 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, weighted_moments
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.lattice import SimplexLattice, share_table
 from dpbayes_cli.privacy.lazy_numpy import np
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_SHARES = 64
 """The largest length of a probability vector: ``LATTICE_SLACK`` is proved up to this length, and convolutions take a

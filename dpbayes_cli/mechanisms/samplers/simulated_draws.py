@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import Floats, normalized
 from dpbayes_cli.core.plan import Sampler
+from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, centered_tables
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 
 def simulate_sampler(sampler: Sampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
@@ -71,24 +68,6 @@ def _draw_cells(sampler: ScalarSampler, values: Sequence[int], size: int, rng: n
 def _draw_points(sampler: SimplexSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     cover = sampler.cover
     shares, tables = centered_tables(cover, list(map(float, sampler.exponents(values))))
-    suffixes = [tables[-1]]
-    for table in reversed(tables[1:-1]):
-        suffixes.insert(0, np.convolve(table, suffixes[0])[: len(shares)])
-    rest = np.full(size, len(shares) - 1)
-    counts = np.empty((size, len(tables)), dtype=np.int64)
-    for k, suffix in enumerate(suffixes):
-        counts[:, k] = _draw_counts(tables[k], suffix, rest, rng)
-        rest = rest - counts[:, k]
-    counts[:, -1] = rest
+    laws = [Law(0, table, 0.0) for table in tables]
+    counts = draw_given_totals(laws, suffix_sums(laws, floor=0.0), np.full(size, len(shares) - 1), rng)
     return np.asarray((counts + cover.least) / cover.resolution)
-
-
-def _draw_counts(table: Floats, suffix: Floats, rest: Integers, rng: np.random.Generator) -> Integers:
-    """Draw one count for each entry of ``rest``, the sum of this coordinate and all later ones."""
-    remainders, row = np.unique(rest, return_inverse=True)
-    left = remainders[:, None] - np.arange(int(remainders[-1]) + 1)
-    cumulative = np.cumsum(table[: left.shape[1]] * np.where(left >= 0, suffix[np.maximum(left, 0)], 0.0), axis=1)
-    cumulative /= cumulative[:, -1:]
-    flat = (cumulative + np.arange(len(remainders))[:, None]).ravel()
-    counts = np.searchsorted(flat, row + rng.random(len(rest)), side="right") - row * left.shape[1]
-    return np.asarray(np.minimum(counts, rest))

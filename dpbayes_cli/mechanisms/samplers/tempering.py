@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
 from dpbayes_cli.privacy.conversions import round_up
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 UP = Context(prec=30, rounding=ROUND_CEILING)

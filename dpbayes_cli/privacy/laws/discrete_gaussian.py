@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
 from dpbayes_cli.privacy.lazy_numpy import np
-from dpbayes_cli.privacy.measurements import OpenDPNoise, opendp_measurement
+from dpbayes_cli.privacy.measurements import OpenDPNoise
 from dpbayes_cli.privacy.noise import Decay, round_up_fraction
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,6 @@ class DiscreteGaussian(OpenDPNoise):
         if Fraction(root) ** 2 < sensitivity:
             root = math.nextafter(root, math.inf)
         return Fraction(self._measurement().map(root))
-
-    def _measurement(self) -> Any:
-        return opendp_measurement("gaussian", self.scale)
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)], which for large scales is exp(-scale^2 u^2 / 2), up to exp(-pi^2 scale^2 / 2)."""

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.guarantee import SMALLEST_EPSILON
 from dpbayes_cli.privacy.kinds import NoisyShift, PureDP
 from dpbayes_cli.privacy.lazy_numpy import np
-from dpbayes_cli.privacy.measurements import OpenDPNoise, opendp_measurement
+from dpbayes_cli.privacy.measurements import OpenDPNoise
 from dpbayes_cli.privacy.noise import Decay, round_up_fraction
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,6 @@ class DiscreteLaplace(OpenDPNoise):
 
     def cost(self, sensitivity: int) -> Fraction:
         return Fraction(self._measurement().map(sensitivity))
-
-    def _measurement(self) -> Any:
-        return opendp_measurement("laplace", self.scale)
 
     @property
     def variance(self) -> float:

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import GaussianDP, NoisyShift, PureDP, ZeroConcentrated
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _ONE_ORDER = (ZeroConcentrated.kind, GaussianDP.kind)
 """The kinds of guarantee for which the shift of the largest rho costs most in every notion of privacy."""

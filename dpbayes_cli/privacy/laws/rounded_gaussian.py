@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.kinds import GaussianDP, root_up
 from dpbayes_cli.privacy.lazy_numpy import np
-from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
+from dpbayes_cli.privacy.noise import Decay, OneScaleNoise, check_scale, clamp_to_int64, round_up_fraction
 from dpbayes_cli.privacy.secret_normals import rounded_normals
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _SMOOTH_SCALE = 4.0
 """From this scale on, sums over integers equal integrals over reals up to a relative error of 1e-30."""
@@ -30,7 +28,7 @@ _LARGEST_RESULT = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
-class RoundedGaussian(NoiseLaw):
+class RoundedGaussian(OneScaleNoise):
     """The law of round(scale * N), where N is standard normal.
 
     P(z) = Phi((z + 1/2) / scale) - Phi((z - 1/2) / scale) on the integers.
@@ -43,11 +41,6 @@ class RoundedGaussian(NoiseLaw):
     """
 
     kind: ClassVar[str] = "rounded-gaussian"
-    scale: float
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"the scale of {self.kind} noise must be positive and finite")
 
     @classmethod
     def calibrate(cls, sensitivity_l2_squared: int, mu_squared: Decimal) -> Self:
@@ -66,12 +59,6 @@ class RoundedGaussian(NoiseLaw):
         check_scale(scale)
         while Fraction(scale) ** 2 < variance:
             scale = math.nextafter(scale, math.inf)
-        return cls(scale)
-
-    @classmethod
-    def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
-        if parameters:
-            raise ValueError(f"{cls.kind} noise has no parameters but its scale")
         return cls(scale)
 
     @classmethod
@@ -174,14 +161,6 @@ class RoundedGaussian(NoiseLaw):
     def excess(self) -> float:
         """Slightly more than half a nat, the largest value of z / s - z^2 / (2 s^2), if the scale is large."""
         return 0.5 + 0.05 / self.scale**2 if self._is_smooth else super().excess
-
-    def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of P(z) and P(z - distance) over integers z up to ``2 * distance``.
-
-        Beyond these integers the ratios grow without bound.
-        """
-        ends = np.array([-distance, 0, distance, 2 * distance])
-        return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
         """Return noise for a simulation, drawn by rounding normal variables."""

@@ -1,1 +1,0 @@
-"""Scores of predictions against the true values: of classes, of numbers, of rankings."""
