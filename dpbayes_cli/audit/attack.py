@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from multiprocessing import TimeoutError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,14 +27,12 @@ from dpbayes_cli.audit.repeats import (
     planned_release,
 )  # fmt: skip
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.pricing import PlannedRelease
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.privacy.guarantee import Guarantee
 
 N_RECORDS, _MAX_RECORDS = 8, 400
 """Default and largest default number of records; in a small data set, each record has a large influence."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betaincinv
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Floats
 
 CONFIDENCE = 1.0 - 5e-7
 """Confidence that all lower bounds of an audit hold; the tests of draws use the rest of the false-alarm rate."""

@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
 
 from dpbayes_cli.audit.laws import AddedNoise, Choices, Element
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import ExactEvidence
@@ -35,9 +36,6 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, permute_and_flip
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatize
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_POINTS = 1 << 16
 _MAX_FLIPPED = 1 << 12

@@ -7,24 +7,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpbayes_cli.audit.checks import Check, check_at_most
+from dpbayes_cli.audit.datasets import Pair, Star
 from dpbayes_cli.audit.laws import SHARES, Stream
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
-
-if TYPE_CHECKING:
-    from dpbayes_cli.audit.datasets import Pair, Star
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.statistic import ExactEvidence
-    from dpbayes_cli.workflow.pricing import PlannedRelease
+from dpbayes_cli.workflow.pricing import PlannedRelease
 
 _POINTS = 64
 _COUPLED = 4

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtr, bdtrc
@@ -23,6 +23,7 @@ from dpbayes_cli.audit.events import clopper_pearson
 from dpbayes_cli.audit.forced import UnknownDrawError, released_numbers, run_dictated
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
@@ -30,9 +31,6 @@ from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release import privatize
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 SMALLEST_P = 1e-11
 """Significance level of each test; an audit makes at most 10,000 tests, so its false-alarm rate is at most 1e-7."""

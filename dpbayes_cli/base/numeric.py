@@ -7,16 +7,17 @@ import re
 from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-    Complexes = NDArray[np.complex128]
-    Booleans = NDArray[np.bool_]
+# types only; as texts, so that commands without computations need not import NumPy
+Floats: TypeAlias = "NDArray[np.float64]"
+Integers: TypeAlias = "NDArray[np.int64]"
+Complexes: TypeAlias = "NDArray[np.complex128]"
+Booleans: TypeAlias = "NDArray[np.bool_]"
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _EXACT = Context(prec=1000, traps=[Inexact])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
@@ -15,10 +16,10 @@ from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisySums, Nois
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.inference.valid_count import CountSummary
 
 
@@ -86,8 +87,6 @@ def analyze(
     Raises:
         SpecError: the samples would take too much memory.
     """
-    import numpy as np
-
     from dpbayes_cli.inference.solve import infer
 
     model = require_type(model, NoisyStatistics)
@@ -140,8 +139,6 @@ _CONSISTENT = {
 
 def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
     """Return the count of each cell of a network's tables, shape (n_cells,), and how the counts were computed."""
-    import numpy as np
-
     if not isinstance(observation, NoisyTables):
         return None, ""
     tables, how = [table.observed for table in observation.tables], "the noisy counts as they were drawn"
@@ -167,8 +164,6 @@ def describe_draws(
         states: the hidden states of each draw; empty for models without hidden states.
         estimates: whether the draws are point estimates.
     """
-    import numpy as np
-
     samples = np.asarray(draws, dtype=np.float64)
     n_draws, n_parameters = samples.shape
     means = samples.mean(axis=0).tolist()
@@ -199,8 +194,6 @@ def describe_draws(
 
 def _shares_of_states(model: Model, states: Sequence[Sequence[int]]) -> Floats | None:
     """Return, for each sequence and step, the share of the draws in each state."""
-    import numpy as np
-
     over_time = section_of(model.sections(), StatesOverTime)
     if over_time is None or not states:
         return None

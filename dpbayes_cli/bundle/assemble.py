@@ -40,6 +40,7 @@ from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -227,7 +228,6 @@ def _privacy_unit(spec: ReleaseSpec, record_unit: str) -> str:
 
 
 def _software() -> dict[str, str]:
-    import numpy as np
     from opendp.mod import get_opendp_version
 
     return {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.analysis import Analysis, analyze, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.core.mechanism import Mechanism
@@ -17,9 +18,6 @@ from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime, secti
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES = "states.csv"

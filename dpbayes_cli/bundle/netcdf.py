@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dpbayes_cli import __version__
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _ELEMENT = re.compile(r"([^\[\]]+)\[(.*)\]", re.DOTALL)
 _N_CHAINS = 4
@@ -37,7 +35,6 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
 
     import h5netcdf
     import h5py
-    import numpy as np
 
     chains = by_chain(analysis)
     sink = io.BytesIO()

@@ -7,20 +7,18 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.csv_escape import escape_row
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import OutputError, SpecError
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 from dpbayes_cli.bundle.read import analysis_of, bundle_of, open_regular
 from dpbayes_cli.bundle.report.intervals import STORED_LEVEL, Intervals, sampled_intervals, stored_intervals
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.bundle.write import write_new
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.analysis import Analysis
-    from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _MAX_NUMBER_BYTES = {"parquet": 16, "csv": 26, "netcdf": 16}
 """An upper bound on the bytes per number. In CSV, the longest number is -2.2250738585072014e-308 with its separator;
@@ -112,8 +110,6 @@ def intervals_of_bundle(bundle: Path, document: ReleaseDocument, level: float) -
 
 def _read_samples(path: Path, file_format: str) -> Floats:
     """Return the numbers in a samples file, shape (n_samples, n_parameters)."""
-    import numpy as np
-
     descriptor = open_regular(path)
     if descriptor is None:
         raise OutputError(f"there is no file {path.name!r} in the bundle")

@@ -6,20 +6,17 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core.columns import AnyColumn
 from dpbayes_cli.experiments.study import DROPPED
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.release_data import source_of
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Integers
 
 POLICY = DROPPED
 """The policy for files whose columns all have stand-ins: no record is dropped, and the number of records is public."""

@@ -14,17 +14,14 @@ sampling); design notes, private Gibbs sampling (steps in two blocks).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import normalized_rows
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers, normalized_rows
 from dpbayes_cli.experiments.truncated_draws import draw_at_least, draw_dirichlet
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, held_out_log_likelihood
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
-    from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.models.hmm import Hmm
 
 
 class HmmPrediction(NamedTuple):

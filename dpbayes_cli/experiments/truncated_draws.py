@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc, betaincinv, gammaincinv
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.privacy.conversions import bisect_floats
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 MASS = 0.99
 """The probability that the unrestricted prior gives to the ball."""

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.spec.release_spec import convert_layout
 from dpbayes_cli.workflow.release_data import source_of
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.bundle.read import Bundle
-    from dpbayes_cli.core.predictor import Predictor
 
 
 def read_codes(

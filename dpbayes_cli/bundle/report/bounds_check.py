@@ -9,6 +9,7 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.stated_request import model_of
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model, NoisyStatistics
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _PRIOR_DRAWS = 2000
 _NEAR_SHARE = 0.05
@@ -26,8 +27,6 @@ def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
     columns = _columns(model)
     if not columns or not isinstance(model, NoisyStatistics):
         return ""
-    import numpy as np
-
     rng = np.random.default_rng(0)
     inside = dict.fromkeys(columns, 0)
     for _ in range(_PRIOR_DRAWS):

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.core.registry import mechanism_type, model_type
-
-if TYPE_CHECKING:
-    from dpbayes_cli.bundle.document import ReleaseDocument
 
 _AUTHORS = "The dpbayes developers"
 _SOFTWARE = "dpbayes: private posterior release from the command line"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank_figure, inline_svg
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.tradeoff import Tradeoff
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from dpbayes_cli.privacy.guarantee import Guarantee
 
 _SIZE = (3.8, 2.2)
 _POINTS = 121
@@ -115,8 +112,6 @@ def _axes(panel: Axes, x: str, y: str) -> None:
 
 
 def _plain_orders(panel: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
     for axis in (panel.xaxis, panel.yaxis):
         low, high = axis.get_view_interval()
         axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.privacy.lazy_numpy import np
 
 STORED_LEVEL = 0.9
 """The probability of the intervals that a release document holds."""
@@ -71,8 +70,6 @@ def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) 
         samples: the posterior samples of the release, shape (n_samples, n_parameters).
         level: the probability of an interval.
     """
-    import numpy as np
-
     stored = stored_intervals(document)
     if level == stored.level:
         return stored

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 _SWEEPS = 24
 _PULLS = 12
 
@@ -175,7 +177,6 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
     Each sweep moves each item of a row to the mean position of its linked items, as nearly as the order and the gaps of
     the row allow in least squares. This is an isotonic regression.
     """
-    import numpy as np
     from scipy.optimize import isotonic_regression
 
     size = {item: box if item < n else lane for items in rows.items for item in items}

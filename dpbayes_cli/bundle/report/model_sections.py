@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.network_plot import network_plot, parents_first
 from dpbayes_cli.bundle.report.probability_plots import emissions_plot, table_plot
 from dpbayes_cli.bundle.report.states_plot import states_plot
 from dpbayes_cli.bundle.report.transitions_plot import transitions_plot
 from dpbayes_cli.bundle.report.wording import states_text, tables_text
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.inline_svg import Picture
-    from dpbayes_cli.core.model import Model
+from dpbayes_cli.privacy.lazy_numpy import np
 
 MAX_FEATURES, MAX_TABLES = 12, 16
 """The largest numbers of features and of tables that are plotted."""
@@ -76,8 +74,6 @@ def drawn_tables(tables: NetworkTables) -> list[int]:
 
 
 def _draw_states(document: ReleaseDocument, over_time: StatesOverTime) -> DrawnSection:
-    import numpy as np
-
     parts = {name: over_time.split(values) for name, values in _summary_columns(document).items()}
     pictures = []
     if not isinstance(document.states, UnsetType):
@@ -101,8 +97,6 @@ def _draw_states(document: ReleaseDocument, over_time: StatesOverTime) -> DrawnS
 
 def _summary_columns(document: ReleaseDocument) -> dict[str, Floats]:
     """Return mean, q05 and q95 of all parameters, shape (n_parameters,); a missing quantile is replaced by the mean."""
-    import numpy as np
-
     summaries = document.posterior.values()
     return {
         "mean": np.array([p.mean for p in summaries]),

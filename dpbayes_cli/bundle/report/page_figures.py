@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.guarantee_plot import guarantee_plots
 from dpbayes_cli.bundle.report.inline_svg import Picture
@@ -15,11 +17,6 @@ from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_pl
 from dpbayes_cli.bundle.report.prior import prior_densities, prior_ends
 from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.analysis import Analysis
-    from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 
 _MAX_INTERVALS = 40
 _MAX_DENSITIES = 12

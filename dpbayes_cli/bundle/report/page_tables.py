@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, Context
-from typing import TYPE_CHECKING
 
+from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report.digits import rounded
+from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected
 from dpbayes_cli.bundle.report.report_tables import MAX_ROWS, ReportTable, cut_table
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.tradeoff import Tradeoff
-
-if TYPE_CHECKING:
-    from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected
-    from dpbayes_cli.privacy.guarantee import Guarantee
 
 _DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
 _FALSE_ALARM_RATE = 0.05

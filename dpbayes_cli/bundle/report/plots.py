@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ParameterSummary
 from dpbayes_cli.bundle.report.cut_text import cut_text
 from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, blank_figure, inline_svg
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _MIN_DENSITY_SAMPLES = 100
 """If there are fewer samples, the plot shows a line for each sample instead of a density."""
@@ -97,7 +95,6 @@ def density(samples: Floats) -> tuple[Floats, Floats]:
     Returns:
         Points and densities, both of shape (n_points,).
     """
-    import numpy as np
     from scipy.ndimage import gaussian_filter1d
 
     counts, edges = np.histogram(samples, _BINS)
@@ -136,8 +133,6 @@ def trace_plot(chains: Floats, name: str, label: str) -> str:
     Args:
         chains: shape (n_chains, n_draws).
     """
-    import numpy as np
-
     figure, (panel,) = blank_figure(*_CHAIN_FIGURE_SIZE)
     shown = np.arange(0, chains.shape[1], -(-chains.shape[1] // _MAX_TRACE_POINTS))
     for chain, color in zip(chains, _colors(len(chains)), strict=True):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.core.model import Model
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _POINTS = 400
 
@@ -22,8 +20,6 @@ def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) 
     Args:
         tails: the two levels, from 0 to 1.
     """
-    import numpy as np
-
     quantiles = None if document.draws else model.prior_quantiles(np.asarray(tails))
     if quantiles is None:
         return {}
@@ -33,8 +29,6 @@ def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) 
 
 def prior_densities(document: ReleaseDocument, model: Model) -> dict[str, tuple[Floats, Floats]]:
     """Return points and prior densities by parameter, each of shape (n_points,); ``prior_ends`` says for which."""
-    import numpy as np
-
     if document.draws:
         return {}
     levels = np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]

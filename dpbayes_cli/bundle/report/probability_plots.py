@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.bundle.report.cut_text import cut_text
 from dpbayes_cli.bundle.report.inline_svg import (
     INK,
@@ -21,11 +24,7 @@ from dpbayes_cli.bundle.report.inline_svg import (
     inline_svg,
     shown_text,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.privacy.lazy_numpy import np
 
 MAX_TABLE_ROWS, MAX_TABLE_VALUES = 24, 8
 MAX_STATES, MAX_EMISSIONS = 8, 24
@@ -114,8 +113,6 @@ def drawn_values(mean: Floats) -> Integers:
     Args:
         mean: shape (n_states, n_values).
     """
-    import numpy as np
-
     most = np.argsort(-mean.max(axis=0), kind="stable")[:MAX_EMISSIONS]
     return np.sort(most)
 
@@ -136,8 +133,6 @@ def _draw_panels(
         sizes: the width of a panel and the total width of the margins, in inches, and the relative gap between panels.
         has_bars: whether a bar reaches from 0 to each mean.
     """
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     panel_width, margin, gap = sizes
     mean, low, high = (cells[key] for key in ("mean", "q05", "q95"))
     places, end = range(len(labels)), axis_end(float(high.max()))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.guarantee import Guarantee
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,15 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
 from dpbayes_cli.bundle.report.prior import prior_ends
 from dpbayes_cli.bundle.report.result_sentence import findings_of
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, table_meanings
-
-if TYPE_CHECKING:
-    from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.model import Model
 
 MAX_ROWS = 40
 """Tables of the report are cut to this number of rows; a file of the bundle holds all rows."""

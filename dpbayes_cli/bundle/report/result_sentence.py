@@ -5,24 +5,19 @@ The terminal, the Markdown report and the page show these lines before anything 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.numeric import float_text
-from dpbayes_cli.bundle.document import StatedResult, ValidRecords
+from dpbayes_cli.base.numeric import Floats, float_text
+from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument, StatedResult, ValidRecords
 from dpbayes_cli.bundle.report.bounds_check import left_bounds
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
 from dpbayes_cli.bundle.report.validity import not_counted_text, validity_warning
 from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text
 from dpbayes_cli.bundle.stated_request import model_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument
-    from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _MIN_DRAWS = 20
 """If fewer draws were released, the sentence shows their smallest and largest value instead of an interval."""
@@ -124,8 +119,6 @@ def _few(fact: Fact, document: ReleaseDocument) -> list[float]:
 def _estimate_and_ends(fact: Fact, document: ReleaseDocument, shown: Intervals) -> tuple[float, list[float]]:
     """Return the number that a fact is about, and the ends of its interval, if it has one."""
     if fact.of_samples is not None and shown.samples is not None:
-        import numpy as np
-
         low, median, high = np.quantile(fact.of_samples(shown.samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
         return median, [low, high]
     if fact.of_samples is not None and document.results:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.report.inline_svg import (
     LINE,
     QUIET,
@@ -14,11 +16,6 @@ from dpbayes_cli.bundle.report.inline_svg import (
     inline_svg,
     shown_text,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from dpbayes_cli.base.numeric import Floats
 
 MAX_TRANSITION_STATES = 12
 """The largest number of states in the table."""
@@ -60,8 +57,6 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
 
 
 def _draw_row(panel: Axes, top: float, label: str, probabilities: Floats) -> None:
-    from matplotlib.patches import Rectangle
-
     middle = top + _HEIGHT / 2
     draw_text(panel, (_LEFT - 0.1, middle), label, _FONT, align="right")
     for k, p in enumerate(probabilities.tolist()):
