@@ -19,19 +19,12 @@ _MAX_EXPONENT = 700.0
 
 @dataclass(frozen=True)
 class Event:
-    """The outcomes whose score is at least, or at most, a threshold.
+    """The outcomes whose score is at least, or at most, a threshold."""
 
-    Attributes:
-        score: the index of the score.
-        threshold: the threshold.
-        above: whether the event is a score at or above the threshold.
-        swapped: whether the event is more likely under the second data set.
-    """
-
-    score: int
+    score: int  # the index of the score
     threshold: float
-    above: bool
-    swapped: bool
+    above: bool  # whether the event is a score at or above the threshold
+    swapped: bool  # whether the event is more likely under the second data set
 
     def count(self, scores: Floats) -> int:
         """Return the number of draws in which the event happened."""
@@ -41,21 +34,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound of the privacy loss, from one event.
+    """A lower bound of the privacy loss, from one event."""
 
-    Attributes:
-        delta: the delta at which epsilon is bounded.
-        epsilon: the lower bound of epsilon at this delta; 0 if nothing is proved.
-        often, seldom: the numbers of draws in the event, for the data set that makes the event more likely and for the
-            other data set.
-        draws: the number of draws of each data set.
-    """
-
-    delta: float
-    epsilon: float
-    often: int
-    seldom: int
-    draws: int
+    delta: float  # the delta at which epsilon is bounded
+    epsilon: float  # the lower bound of epsilon at this delta; 0 if nothing is proved
+    often: int  # the number of draws in the event, for the data set that makes the event more likely
+    seldom: int  # the number of draws in the event, for the other data set
+    draws: int  # the number of draws of each data set
 
     def delta_at(self, epsilon: float, n_bounds: int) -> float:
         """Return the lower bound of delta at an epsilon; 0 if nothing is proved."""

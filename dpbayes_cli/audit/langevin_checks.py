@@ -31,15 +31,10 @@ _EPSILONS = ("0.01", "0.1", "0.5", "1", "2", "4")
 
 @dataclass
 class CoupledChains:
-    """The largest difference of gradients, and of chains with the same noise, over all pairs compared so far.
+    """The largest difference of gradients, and of chains with the same noise, over all pairs compared so far."""
 
-    Attributes:
-        planned: the release to attack.
-        n_pairs: the number of pairs compared so far.
-    """
-
-    planned: PlannedRelease
-    n_pairs: int = 0
+    planned: PlannedRelease  # the release to attack
+    n_pairs: int = 0  # the number of pairs compared so far
     _gradient: float = 0.0
     _curvature: float = 0.0
     _apart: float = 0.0

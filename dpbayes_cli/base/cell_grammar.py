@@ -33,16 +33,10 @@ _FORBIDDEN_IN_LEVELS = re.compile(f"{CONTROL_CHARACTERS.pattern}|[\ufeff\ufffd]"
 
 @dataclass(frozen=True)
 class NumberMarks:
-    """The marks in numbers that are written as texts, as the user states them.
+    """The marks in numbers that are written as texts, as the user states them."""
 
-    Attributes:
-        decimal: the mark before the decimals, a point or a comma.
-        thousands: the mark between groups of three digits; empty if there is none. A number may also be written
-            without groups.
-    """
-
-    decimal: str = "."
-    thousands: str = ""
+    decimal: str = "."  # the mark before the decimals, a point or a comma
+    thousands: str = ""  # the mark that may stand between groups of three digits; empty if there is none
 
     @property
     def pattern(self) -> str:

@@ -25,37 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The posterior of a model's parameters, as samples and summaries.
+    """The posterior of a model's parameters, as samples and summaries."""
 
-    Attributes:
-        model: the model, with the privately found bounds if there are any.
-        marginals: the summary of each parameter.
-        samples: shape (n_samples, n_parameters).
-        predictive: the posterior predictive probability of each level.
-        posterior: the full result of the inference.
-        drawn: whether the samples are the released draws (or estimates); further ones would cost privacy budget.
-        estimates: whether the samples are point estimates instead of draws from a posterior.
-        chains: the samples of each Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the
-            samples are independent.
-        counts: for a network, the count of each cell of its tables, shape (n_parameters,); None for other models.
-        how_counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
-        states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
-            for other models.
-        valid_records: the posterior of the number of valid records; None if what was released does not count them.
-    """
-
-    model: Model
-    marginals: tuple[Marginal, ...]
-    samples: Floats
-    predictive: dict[str, float]
-    posterior: Posterior
-    drawn: bool = False
-    estimates: bool = False
-    chains: Floats | None = None
-    counts: Floats | None = None
-    how_counted: str = ""
-    states: Floats | None = None
-    valid_records: CountSummary | None = None
+    model: Model  # the model, with the privately found bounds if there are any
+    marginals: tuple[Marginal, ...]  # the summary of each parameter
+    samples: Floats  # shape (n_samples, n_parameters)
+    predictive: dict[str, float]  # the posterior predictive probability of each level
+    posterior: Posterior  # the full result of the inference
+    drawn: bool = False  # whether the samples are released draws or estimates; further ones would cost budget
+    estimates: bool = False  # whether the samples are point estimates instead of draws from a posterior
+    chains: Floats | None = None  # the samples of Markov chains, shape (n_chains, n_samples_per_chain, n_parameters)
+    counts: Floats | None = None  # for a network, the count of each cell of its tables, shape (n_parameters,)
+    how_counted: str = ""  # for a network, how ``counts`` were computed from the noisy counts
+    states: Floats | None = None  # for a hidden Markov model, probabilities, shape (n_sequences, n_steps, n_states)
+    valid_records: CountSummary | None = None  # their number; None if what was released does not count them
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -38,19 +38,12 @@ _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]"
 
 @dataclass(frozen=True)
 class Bundle:
-    """A release document with the spec, the model and the mechanism that it states.
+    """A release document with the spec, the model and the mechanism that it states."""
 
-    Attributes:
-        document: the release.
-        spec: the release request, with all defaults.
-        model: the model of the spec, with the privately found bounds if there are any.
-        mechanism: the mechanism of the release.
-    """
-
-    document: ReleaseDocument
-    spec: ReleaseSpec
-    model: Model
-    mechanism: Mechanism
+    document: ReleaseDocument  # the release
+    spec: ReleaseSpec  # the release request, with all defaults
+    model: Model  # the model of the spec, with the privately found bounds if there are any
+    mechanism: Mechanism  # the mechanism of the release
 
 
 def read_bundle(bundle: Path) -> Bundle:

@@ -33,19 +33,12 @@ STAMP = "NOT PRIVATE: scores reveal something about the scored records; keep the
 
 @dataclass(frozen=True)
 class Figure:
-    """One score.
+    """One score."""
 
-    Attributes:
-        key: the name of the score in the JSON document.
-        value: the score; NaN if there is nothing to score.
-        label: the name of the score in printed text; empty if only the JSON document shows the score.
-        more: the text after the value.
-    """
-
-    key: str
-    value: float | int
-    label: str = ""
-    more: str = ""
+    key: str  # the name of the score in the JSON document
+    value: float | int  # the score; NaN if there is nothing to score
+    label: str = ""  # the name of the score in printed text; empty if only the JSON document shows the score
+    more: str = ""  # the text after the value
 
     @property
     def line(self) -> str:
@@ -58,17 +51,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of predictions on labeled records.
+    """The scores of predictions on labeled records."""
 
-    Attributes:
-        counts: how many records there are, how many are scored, and how many are not scored, by reason.
-        figures: the scores.
-        more: further parts of the JSON document, such as curves.
-    """
-
-    counts: tuple[Figure, ...]
-    figures: tuple[Figure, ...]
-    more: dict[str, Any] = dataclasses.field(default_factory=dict)
+    counts: tuple[Figure, ...]  # how many records there are, how many are scored, and how many are not, by reason
+    figures: tuple[Figure, ...]  # the scores
+    more: dict[str, Any] = dataclasses.field(default_factory=dict)  # further parts of the JSON document, such as curves
 
     def document(self, release_id: str, target: str, note: str) -> dict[str, Any]:
         """Return the scores as a JSON document; ``note`` is a caution about the predictions, or empty."""

@@ -18,18 +18,12 @@ _SOFTWARE = "dpbayes: private posterior release from the command line"
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper behind a model or a mechanism: a row of ``papers.csv``.
+    """A paper behind a model or a mechanism: a row of ``papers.csv``."""
 
-    Attributes:
-        kind: ``inproceedings`` or ``article``.
-        authors: given and family names; "and" separates the authors.
-        venue: the proceedings or the journal.
-    """
-
-    kind: str
-    authors: str
+    kind: str  # ``inproceedings`` or ``article``
+    authors: str  # given and family names; "and" separates the authors
     title: str
-    venue: str
+    venue: str  # the proceedings or the journal
     year: str
 
     @property

@@ -24,15 +24,10 @@ _INTERVALS = 4
 
 @dataclass(frozen=True)
 class IndexedBundle:
-    """One row of the index.
+    """One row of the index."""
 
-    Attributes:
-        name: the name of the bundle's directory.
-        link: the relative path of the page of the bundle or, if there is none, of its text.
-    """
-
-    name: str
-    link: str
+    name: str  # the name of the bundle's directory
+    link: str  # the relative path of the page of the bundle or, if there is none, of its text
     document: ReleaseDocument
 
     @property

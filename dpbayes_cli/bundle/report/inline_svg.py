@@ -37,17 +37,11 @@ _MAX_ENLARGEMENT = 1.3
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the page.
+    """A figure of the page."""
 
-    Attributes:
-        name: a name of letters, digits and hyphens that is unique in the page.
-        svg: an SVG element.
-        caption: what the figure shows and what it leaves out, as plain text.
-    """
-
-    name: str
-    svg: str
-    caption: str
+    name: str  # a name of letters, digits and hyphens that is unique in the page
+    svg: str  # an SVG element
+    caption: str  # what the figure shows and what it leaves out, as plain text
 
 
 def blank_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:

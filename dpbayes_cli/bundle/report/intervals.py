@@ -15,18 +15,11 @@ STORED_LEVEL = 0.9
 
 @dataclass(frozen=True)
 class Intervals:
-    """The central interval of each parameter.
+    """The central interval of each parameter."""
 
-    Attributes:
-        level: the probability of an interval.
-        ends: the lower and the upper end by parameter; a parameter without an interval is missing.
-        samples: the samples from which the ends were computed, shape (n_samples, n_parameters); None if the ends are
-            those in the document.
-    """
-
-    level: float
-    ends: Mapping[str, tuple[float, float]]
-    samples: Floats | None = None
+    level: float  # the probability of an interval
+    ends: Mapping[str, tuple[float, float]]  # by parameter; a parameter without an interval is missing
+    samples: Floats | None = None  # of which the ends are quantiles; None if the ends are those in the document
 
     @property
     def percent(self) -> str:

@@ -19,22 +19,13 @@ _PULLS = 12
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions of vertices and routes of edges.
+    """Positions of vertices and routes of edges."""
 
-    Attributes:
-        row: the row of each vertex, 0 at the top.
-        x: the horizontal center of each vertex.
-        routes: for each edge (parent, child), its horizontal position in each row between parent and child, from the
-            top.
-        width: the width of the widest row.
-        n_rows: the number of rows.
-    """
-
-    row: tuple[int, ...]
-    x: tuple[float, ...]
-    routes: dict[tuple[int, int], tuple[float, ...]]
-    width: float
-    n_rows: int
+    row: tuple[int, ...]  # the row of each vertex, 0 at the top
+    x: tuple[float, ...]  # the horizontal center of each vertex
+    routes: dict[tuple[int, int], tuple[float, ...]]  # by (parent, child), x in each row between them, from the top
+    width: float  # the width of the widest row
+    n_rows: int  # the number of rows
 
 
 @dataclass
@@ -42,19 +33,13 @@ class _Rows:
     """The items of each row: vertices, and lanes that are kept free for passing edges.
 
     Items have numbers: first the vertices, then the lanes.
-
-    Attributes:
-        row: the row of each vertex.
-        items: the items of each row, from the left.
-        lanes: by parent and row, the lane that the edges of the parent use in the row.
-        above, below: for each item, the items in the row above or below to which an edge links it.
     """
 
-    row: Sequence[int]
-    items: list[list[int]]
-    lanes: dict[tuple[int, int], int] = field(default_factory=dict)
-    above: dict[int, list[int]] = field(default_factory=dict)
-    below: dict[int, list[int]] = field(default_factory=dict)
+    row: Sequence[int]  # the row of each vertex
+    items: list[list[int]]  # the items of each row, from the left
+    lanes: dict[tuple[int, int], int] = field(default_factory=dict)  # by (parent, row), the lane of the parent's edges
+    above: dict[int, list[int]] = field(default_factory=dict)  # the items in the row above that edges link to an item
+    below: dict[int, list[int]] = field(default_factory=dict)  # the items in the row below that edges link to an item
 
 
 def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: float, max_width: float) -> Layout:

@@ -25,19 +25,13 @@ MAX_FEATURES, MAX_TABLES = 12, 16
 
 @dataclass(frozen=True)
 class DrawnSection:
-    """A section of the page with its figures.
-
-    Attributes:
-        introduction: sentences before the figures.
-        left_out: a sentence that says how many of the parts are plotted; empty if all are plotted.
-        about_file: a sentence about the file with all values; empty if there is no such file.
-    """
+    """A section of the page with its figures."""
 
     title: str
     pictures: list[Picture]
-    introduction: str = ""
-    left_out: str = ""
-    about_file: str = ""
+    introduction: str = ""  # sentences before the figures
+    left_out: str = ""  # a sentence that says how many of the parts are plotted; empty if all are plotted
+    about_file: str = ""  # a sentence about the file with all values; empty if there is no such file
 
 
 def drawn_sections(document: ReleaseDocument, model: Model) -> Iterator[DrawnSection]:

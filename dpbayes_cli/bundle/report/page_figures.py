@@ -25,22 +25,13 @@ _MAX_TRACED, _MAX_CHAINS = 4, 8
 
 @dataclass(frozen=True)
 class PageFigures:
-    """The figures of the page, by section.
+    """The figures of the page, by section."""
 
-    Attributes:
-        guarantee: the curves of the guarantee; empty if the guarantee could not be recomputed.
-        intervals: one figure with the intervals of the first parameters; empty if there is only one parameter, or if
-            the parameters have different units.
-        densities: the posterior densities of the first parameters, or the spread of several estimates.
-        sections: the sections that the model declares, which replace the intervals and densities.
-        chains: the first parameters, each with its trace plot and rank histograms.
-    """
-
-    guarantee: list[Picture]
-    intervals: list[Picture]
-    densities: list[Picture]
-    sections: list[DrawnSection]
-    chains: list[tuple[str, list[Picture]]]
+    guarantee: list[Picture]  # the curves of the guarantee; empty if the guarantee could not be recomputed
+    intervals: list[Picture]  # one figure; empty if there is only one parameter, or if their units differ
+    densities: list[Picture]  # the posterior densities of the first parameters, or the spread of several estimates
+    sections: list[DrawnSection]  # the sections that the model declares, which replace the intervals and densities
+    chains: list[tuple[str, list[Picture]]]  # the first parameters, each with its trace plot and rank histograms
 
     @property
     def pictures(self) -> list[Picture]:

@@ -24,21 +24,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table of texts.
-
-    Attributes:
-        rows: the rows that are shown.
-        n_rows: the number of rows in the file.
-        file: the file that holds all rows.
-        shares: for each row, a share from 0 to 1 that the page shows as a bar; empty if there are no bars.
-    """
+    """A table of texts."""
 
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    n_rows: int
-    file: str
-    shares: Sequence[float] = ()
+    rows: Sequence[Sequence[str]]  # the rows that are shown
+    n_rows: int  # the number of rows in the file
+    file: str  # the file that holds all rows
+    shares: Sequence[float] = ()  # for each row, a share from 0 to 1 that the page shows as a bar, if there are bars
 
     @property
     def is_numeric(self) -> list[bool]:
