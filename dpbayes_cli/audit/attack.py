@@ -153,12 +153,10 @@ def audit(
     """Audit the mechanism of a spec with made-up data; nothing is charged.
 
     Args:
-        spec: the release request.
         n_records: the number of records in each data set; None: the spec's number, else a few.
         draws: the number of releases of each data set; None: as many as the time allows.
         thorough: whether to take more time, and compare more data sets.
         processes: the number of fresh processes that also draw; None: ``PROCESSES``.
-        progress: see ``Progress``.
 
     Raises:
         SpecError: the request cannot be priced, or all valid records have the same statistic.

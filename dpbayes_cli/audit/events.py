@@ -73,12 +73,9 @@ def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
 
 
 def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float | None = None) -> Event:
-    """Return the event with the best expected lower bound.
+    """Return the event with the best expected lower bound of epsilon at ``delta`` or, if stated, of delta at ``epsilon``.
 
-    Args:
-        one, other: the scores of the first half of the draws of each data set, shape (n_draws, n_scores) each.
-        delta: bound epsilon at this delta.
-        epsilon: bound delta at this epsilon instead; None: bound epsilon.
+    The scores are those of the first half of the draws of each data set, shape (n_draws, n_scores).
     """
     best_value, best = -math.inf, Event(0, -math.inf, True, False)
     for k in range(one.shape[1]):

@@ -56,9 +56,8 @@ class DictatedRun:
 class DictatedOutcomes:
     """Stands in for every draw: returns an outcome that is fixed beforehand, and records the law of the draw.
 
-    Args:
-        path: 0 for outcomes at the ends of their ranges; any other number is the seed of random outcomes. In both cases
-            all data sets get the same outcomes.
+    The path 0 has outcomes at the ends of their ranges; any other number is the seed of random outcomes. In both cases
+    all data sets get the same outcomes.
     """
 
     def __init__(self, path: int) -> None:
@@ -127,14 +126,8 @@ class DictatedOutcomes:
 def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, memory: dict[Any, Any]) -> DictatedRun:
     """Run a release once with dictated outcomes, by replacing every function of this process that draws.
 
-    Args:
-        planned: the release.
-        evidence: the statistics of made-up data.
-        path: see ``DictatedOutcomes``.
-        memory: a cache of weights that the runs on all data sets share.
-
-    Raises:
-        UnknownDrawError: the release draws in a way that the audit does not know.
+    For ``path`` see ``DictatedOutcomes``. ``memory`` is a cache of weights that the runs on all data sets share. If the
+    release draws in a way that the audit does not know, the error is ``UnknownDrawError``.
     """
     outcomes = DictatedOutcomes(path)
 

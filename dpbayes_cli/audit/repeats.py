@@ -53,9 +53,6 @@ def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
     """Return the priced release to audit: the requested one, but with grids of fewer points.
 
     Privacy cost and likelihood power stay the same.
-
-    Raises:
-        SpecError: the request cannot be priced.
     """
     planned = price(spec, n_records)
     final_step = planned.plan.final_step
@@ -142,12 +139,7 @@ def _in_fresh_process(
 
 
 def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> Iterator[Check]:
-    """Yield checks that draws follow their law, and that the draws of two processes differ.
-
-    Args:
-        known: the streams that the processes drew.
-        samples: the draws of each process.
-    """
+    """Yield checks that the draws of each process follow the known streams, and that those of two processes differ."""
     for i, stream in enumerate(known):
         rows = [sample.rows[i] for sample in samples]
         p = min(_law_p(stream, np.concatenate(rows)), *(_independence_p(stream, sample) for sample in rows))

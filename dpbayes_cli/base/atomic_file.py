@@ -47,9 +47,7 @@ def locked_directory(target: Path) -> Iterator[Path]:
 def new_file(target: Path) -> Iterator[Path]:
     """Yield an empty file, readable by its owner only; rename it to the target unless the ``with`` block raises.
 
-    Raises:
-        FileExistsError: the target exists; it is not replaced.
-        OSError: the file cannot be written.
+    An existing target is not replaced, but raises FileExistsError.
     """
     with locked_directory(target) as directory:
         partial = directory / "file"

@@ -76,12 +76,7 @@ def parse_number(text: str, *, integers: bool = False, marks: NumberMarks = POIN
 
 
 def check_levels(levels: Sequence[str]) -> None:
-    """Refuse declared levels that no cell could match, and two levels that one cell would match.
-
-    Raises:
-        ValueError: a level has blanks at an end, a control character or more than ``MAX_CELL_BYTES`` bytes, or two
-            levels have one normal form.
-    """
+    """Refuse declared levels that no cell could match, and two levels that one cell would match, with a ValueError."""
     seen: dict[str, str] = {}
     for level in levels:
         if level != level.strip(BLANKS) or not level:

@@ -32,9 +32,7 @@ def read_mount_table() -> str:
 def file_system(path: Path, table: str) -> str:
     """Return the type of the file system that a path is on, or will be on; an empty text if it is not known.
 
-    Args:
-        path: the file, which need not exist.
-        table: the table of mounts, in the format of ``/proc/self/mountinfo``.
+    The table of mounts has the format of ``/proc/self/mountinfo``.
     """
     place = os.path.realpath(path)
     above = [

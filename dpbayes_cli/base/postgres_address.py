@@ -68,8 +68,7 @@ def is_address(text: str) -> bool:
 def parse_address(text: str) -> PostgresAddress:
     """Parse the address of a ledger, ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``.
 
-    Raises:
-        LedgerError: the address is not of this form, holds a password, or sets an option that is not allowed.
+    Another form, a password, or an option that is not allowed is a ``LedgerError``.
     """
     return _parsed(text, _AddressKind("ledger", _FORM, LedgerError))
 
@@ -77,10 +76,7 @@ def parse_address(text: str) -> PostgresAddress:
 def parse_table_address(text: str) -> PostgresAddress:
     """Parse the address of a table, ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``.
 
-    Without a schema, the table is in ``public``.
-
-    Raises:
-        SourceError: the address is not of this form, holds a password, or sets an option that is not allowed.
+    Without a schema, the table is in ``public``. What ``parse_address`` refuses is here a ``SourceError``.
     """
     kind = _AddressKind("table", _FORM_OF_TABLE, SourceError)
     place, mark, query = text.partition("?")

@@ -38,9 +38,7 @@ def assumptions(
 ) -> list[str]:
     """Return the assumptions of the guarantee and of the posterior.
 
-    Args:
-        record_unit: what a record of the source is, such as a physical line.
-        has_private_bounds: whether the release found the bounds of the data privately.
+    ``record_unit`` is what a record of the source is, such as a physical line.
     """
     relation = _RECORDS if spec.privacy.unit is None else _UNITS
     sentences = [relation[spec.privacy.neighbors].format(unit=record_unit)]

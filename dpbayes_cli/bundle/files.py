@@ -26,11 +26,7 @@ States = list[list[list[float]]]
 
 
 def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
-    """Return the privatized statistics of a release.
-
-    Raises:
-        SpecError: posterior draws or estimates were released instead.
-    """
+    """Return the privatized statistics of a release; a release of draws or estimates is a ``SpecError``."""
     if document.noise is None:
         raise SpecError(
             "the bundle holds released draws, not statistics that a posterior can be inferred from",
@@ -90,9 +86,7 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 def states_csv(model: Model, states: States | None) -> bytes | None:
     """Return the bytes of ``states.csv``: the most likely state, and all probabilities, by sequence and step.
 
-    Args:
-        model: the model, which names the sequences, the steps and the states.
-        states: rounded probabilities, as a document holds them; if they are None, the result is None.
+    The probabilities are rounded as in a document; if they are None, the result is None.
     """
     over_time = section_of(model.sections(), StatesOverTime)
     if over_time is None or states is None:
@@ -106,11 +100,7 @@ def states_csv(model: Model, states: States | None) -> bytes | None:
 
 
 def rounded_states(states: Floats | None) -> States | None:
-    """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1.
-
-    Args:
-        states: shape (n_sequences, n_steps, n_states); None if the model has no states.
-    """
+    """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1."""
     return (
         states
         if states is None

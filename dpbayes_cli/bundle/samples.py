@@ -29,11 +29,7 @@ _LIBRARIES = {"netcdf": ("h5netcdf", "h5py")}
 
 
 def check_format(file_format: str) -> None:
-    """Refuse a format whose libraries are not installed; a release calls this before anything is charged.
-
-    Raises:
-        SpecError: a library is missing.
-    """
+    """Refuse a format whose libraries are not installed; a release calls this before anything is charged."""
     missing = [name for name in _LIBRARIES.get(file_format, ()) if find_spec(name) is None]
     if missing:
         raise SpecError(
@@ -46,8 +42,7 @@ def check_format(file_format: str) -> None:
 def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[str, str]:
     """Return the metadata of a samples file, for formats that can hold texts.
 
-    Args:
-        report: how the samples were computed; after ``dpbayes infer``, this differs from the report in the document.
+    ``report`` says how the samples were computed; after ``dpbayes infer``, it is not the report in the document.
     """
     return {
         "release_id": document.release_id,
@@ -59,18 +54,10 @@ def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[st
 
 
 def write_samples(path: Path, analysis: Analysis, file_format: str, labels: Mapping[str, str]) -> None:
-    """Write the posterior samples to a new file.
+    """Write the posterior samples to a new file; the labels are metadata, which only a netCDF file holds.
 
     A CSV or Parquet file has one column per parameter and one row per sample. The file must not exist, and no other
     process may write to its directory.
-
-    Args:
-        path: the file to create.
-        file_format: parquet, csv or netcdf.
-        labels: metadata, which only a netCDF file holds.
-
-    Raises:
-        OutputError: the file cannot be written.
     """
     if file_format == "netcdf":
         from dpbayes_cli.bundle.netcdf import netcdf_bytes
@@ -95,11 +82,7 @@ def _write_parquet(path: Path, analysis: Analysis) -> None:
 
 
 def intervals_of_bundle(bundle: Path, document: ReleaseDocument, level: float) -> Intervals:
-    """Return the intervals of a released posterior at a level, from the samples in its bundle.
-
-    Raises:
-        OutputError: the samples cannot be read.
-    """
+    """Return the intervals of a released posterior at a level, from the samples in its bundle."""
     if level == STORED_LEVEL:
         return stored_intervals(document)
     report = document.inference
@@ -135,9 +118,7 @@ def max_samples_bytes(file_format: str, parameters: Sequence[str], n_samples: in
 def are_samples(path: Path, file_format: str, parameters: Sequence[str], n_samples: int) -> bool:
     """Return whether a file holds finite samples, with one column per parameter and one row per sample.
 
-    Args:
-        file_format: parquet, csv or netcdf; a netCDF file is not opened, and the result is True.
-        n_samples: the expected number of rows.
+    A netCDF file is not opened, and the result is True.
     """
     if file_format == "netcdf":
         return True

@@ -28,11 +28,7 @@ def components(amounts: Mapping[str, str]) -> str:
 
 
 def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
-    """Print an account after a change.
-
-    Args:
-        change: the account, and whether this run changed it; False if an earlier run has made the same change.
-    """
+    """Print an account after a change; the second part of ``change`` is False if an earlier run has made the change."""
     from dpbayes_cli.ledger.charging import unit_text
 
     account, changed = change
@@ -83,8 +79,7 @@ def account_document(account: Account) -> dict[str, Any]:
 def account_sentences(account: Account, last: Guarantee | None) -> str:
     """Return the notion of privacy in which an open account is kept, what is left, and how often it pays for more.
 
-    Args:
-        last: the guarantee of the last release; None if nothing was released.
+    ``last`` is the guarantee of the last release; it is None if nothing was released.
     """
     from dpbayes_cli.ledger.admitted_releases import admitted_releases
 

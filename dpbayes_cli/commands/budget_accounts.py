@@ -213,11 +213,7 @@ def _stated(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[s
 def _budget(
     totals: dict[str, Decimal | None], order: Decimal | None, orders: str | None, *, basic: bool, gaussian: bool
 ) -> Budget:
-    """Return the budget that the options state.
-
-    Raises:
-        click.UsageError: the options state no total, or more than one.
-    """
+    """Return the budget that the options state; refuse options that state no total, or more than one."""
     from dpbayes_cli.ledger.stated_budget import stated_budget
 
     stated = {**_stated(totals, needed=False), **({} if order is None else {"order": order})}

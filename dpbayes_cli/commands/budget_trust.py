@@ -149,12 +149,7 @@ COMMANDS = (anchor, adopt, key)
 
 
 def read_receipt(path: Path) -> Mark:
-    """Return the ledger entry that a receipt states; a receipt is a bundle, or the printed result of a release.
-
-    Raises:
-        OutputError: there is no such file.
-        VerificationError: the file holds no receipt.
-    """
+    """Return the ledger entry that a receipt states; a receipt is a bundle, or the printed result of a release."""
     from dpbayes_cli.base.errors import OutputError, VerificationError
     from dpbayes_cli.bundle.read import read_file
     from dpbayes_cli.ledger.chain import Mark

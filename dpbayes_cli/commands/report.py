@@ -191,8 +191,7 @@ def _write_index(index: Path, out: Path | None, ledger_place: str | None, *, wit
 def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
     """Return the account before and after the release, or a sentence that says why it is unknown.
 
-    Raises:
-        LedgerError: the ledger that the command names cannot be read or trusted.
+    A ledger that the command names, but that cannot be read or trusted, is an error.
     """
     from dpbayes_cli.base.errors import LedgerError
     from dpbayes_cli.workflow.reporting import budget_around

@@ -74,15 +74,8 @@ def evaluate_bundle(
 ) -> tuple[str, str, Scores]:
     """Return the name of what is scored, a caution about the predictions (or ""), and the scores. NOT PRIVATE.
 
-    Args:
-        contents: the release.
-        data: labeled records; see ``read_codes``.
-        target: the variable of a network to predict.
-        layout: the layout of the file; empty: the layout in the spec of the release.
-
-    Raises:
-        SpecError: the model neither predicts nor scores whole records.
-        SourceError: the data cannot be read.
+    For ``data`` and ``layout`` see ``read_codes``; ``target`` is the variable of a network to predict. A model that
+    neither predicts nor scores whole records is a ``SpecError``.
     """
     import numpy as np
 
@@ -110,11 +103,8 @@ def evaluate_bundle(
 def scores_of(model: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None) -> Scores:
     """Return the scores of predictions.
 
-    Args:
-        model: the predictor.
-        predicted: its predictions.
-        targets: the true values, as class codes (-1 is missing) or as numbers (NaN is missing).
-        densities: the log predictive density of each target (NaN is missing); None if the model has no density.
+    Targets are class codes (-1 is missing) or numbers (NaN is missing). ``densities`` are the log predictive densities
+    of the targets (NaN is missing); they are None if the model has none.
     """
     import numpy as np
 

@@ -36,9 +36,6 @@ def read_codes(
         data: a path, a glob, ``-`` for standard input, or the address of a table.
         layout: the layout of the file; empty: the layout in the spec of the release.
         take: a function that is called with each block of codes, shape (n_records, n_columns).
-
-    Raises:
-        SourceError: the data cannot be read.
     """
     policy = bundle.spec.policy
     chosen = [i for i in range(len(predictor.columns)) if i != predictor.target]
@@ -66,9 +63,6 @@ def read_labeled(
     Targets are read as they are: there is no stand-in for an invalid target, and a number is neither clamped to its
     bounds nor rounded. ``take`` is called with each block of codes and its targets, shape (n_records,). Targets are
     codes of classes, with -1 for an invalid class, or numbers, with NaN for an invalid number.
-
-    Raises:
-        SourceError: the data cannot be read.
     """
     policy = bundle.spec.policy
     columns = [_as_released(column, policy) for column in predictor.columns]
@@ -95,9 +89,6 @@ def read_columns(
     """Read the columns that have these names in the file, as codes; for the other arguments see ``read_codes``.
 
     An invalid cell gets the code -1.
-
-    Raises:
-        SourceError: the data cannot be read.
     """
     plain = [replace(column, impute=None) for column in columns]
     reader = CodeReader(plain, RecordPolicy(bundle.spec.policy.neighbors), take)

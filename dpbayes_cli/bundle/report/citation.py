@@ -54,8 +54,7 @@ def known_papers() -> tuple[Paper, ...]:
 def papers_of(source: str) -> list[Paper]:
     """Return the papers that a text names, in the order of the text.
 
-    Args:
-        source: papers separated by semicolons; each begins with the name of its first author and contains its year.
+    The text separates papers by semicolons; each begins with the name of its first author and contains its year.
     """
     return [
         paper

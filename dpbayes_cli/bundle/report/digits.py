@@ -9,10 +9,9 @@ _MAX_DECIMALS, _MAX_SIZE = 6, 1e12
 
 
 def rounded(value: float, width: float) -> str:
-    """Return a number as text, rounded to the place of the second significant digit of a width.
+    """Return a number as text, rounded to the place of the second significant digit of the width of its interval.
 
-    Args:
-        width: the width of the interval of the number; if it is not a positive number, four digits are shown.
+    If the width is not a positive number, four digits are shown.
     """
     if not 0.0 < width < math.inf or not math.isfinite(value):
         return f"{value:.4g}"

@@ -18,8 +18,7 @@ _MIN_DELTA = 1e-12
 def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
     """Return the plots of a guarantee; a plot that would show nothing is left out.
 
-    Args:
-        epsilon, delta: the guarantee that the bundle states, marked by a dot; there is no dot if epsilon is None.
+    A dot marks the stated epsilon and delta; there is no dot if epsilon is None.
     """
     return [*_tradeoff(guarantee, epsilon, delta), *_renyi(guarantee)]
 

@@ -45,12 +45,7 @@ class Picture:
 
 
 def blank_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels side by side, without frames, in the page's colors.
-
-    Args:
-        width, height: in inches.
-        columns: the number of panels.
-    """
+    """Return a figure with panels side by side, without frames, in the page's colors; its size is in inches."""
     figure = new_figure(width, height)
     panels = [figure.add_subplot(1, columns, place) for place in range(1, columns + 1)]
     for panel in panels:
@@ -94,11 +89,9 @@ def shown_text(parts: Sequence[str]) -> str:
 
 
 def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) -> str:
-    """Return a figure as an SVG element for a page.
+    """Return a figure in the placeholder colors of this module as an SVG element for a page.
 
-    Args:
-        figure: a figure in the placeholder colors of this module.
-        min_scale: the smallest number of pixels per point; on a screen too narrow for it, the figure scrolls.
+    ``min_scale`` is the smallest number of pixels per point; on a screen too narrow for it, the figure scrolls.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # this font may lack letters, which the reader's font then draws

@@ -59,9 +59,7 @@ def share_without_noise(document: ReleaseDocument, parameter: str) -> float | No
 def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) -> Intervals:
     """Return the intervals at a level: those in the document if it holds this level, else quantiles of the samples.
 
-    Args:
-        samples: the posterior samples of the release, shape (n_samples, n_parameters).
-        level: the probability of an interval.
+    The samples have the shape (n_samples, n_parameters).
     """
     stored = stored_intervals(document)
     if level == stored.level:

@@ -43,15 +43,13 @@ class _Rows:
 
 
 def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: float, max_width: float) -> Layout:
-    """Return a layout of a graph.
+    """Return a layout of a graph, given by the parents of each vertex.
 
     Args:
-        parents: the parents of each vertex.
         box: the width of a vertex.
         gap: the smallest gap between adjacent items of a row.
         lane: the width kept free for an edge that passes a row.
-        max_width: the largest width of the vertices of a row and of the gaps between them; a single vertex may be
-            wider.
+        max_width: the largest width of a row's vertices and the gaps between them; a single vertex may be wider.
     """
     capacity = max(1, int((max_width + gap) / (box + gap)))
     rows = _with_lanes(parents, split_rows(layers_of(parents), capacity))
@@ -80,10 +78,6 @@ def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
     """Return the row of each vertex; a layer with more vertices than fit in a row becomes several rows.
 
     The vertices of such a layer are distributed over its rows in turn, so that all these rows span the same width.
-
-    Args:
-        layer: the layer of each vertex.
-        capacity: the number of vertices that fit in a row.
     """
     row, first = [0] * len(layer), 0
     for k in range(max(layer, default=-1) + 1):

@@ -17,11 +17,7 @@ _MARKS = "\\`|*_<>[]"
 
 
 def report_markdown(document: ReleaseDocument, intervals: Intervals | None = None) -> bytes:
-    """Return the bytes of ``report.md``.
-
-    Args:
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Return the bytes of ``report.md``; by default, it shows the intervals in the document."""
     guarantee = document.guarantee
     headline = f"**{wording.guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbors)."
     width = ["## Width of the posterior", wording.width_text(document), _table(report_tables.width_table(document))]

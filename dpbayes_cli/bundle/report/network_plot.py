@@ -32,10 +32,7 @@ def network_plot(
 ) -> Picture:
     """Return the picture of a network, or of a part of it if it is large.
 
-    Args:
-        sizes: the number of values of each variable.
-        parents: the indices of the parents of each variable.
-        target: the variable to mark, or None.
+    ``sizes`` are numbers of values, ``parents`` are indices of variables, and the variable ``target`` is marked.
     """
     shown = shown_variables(parents, target)
     place = {i: k for k, i in enumerate(shown)}
@@ -60,10 +57,6 @@ def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tup
 
     If there are more than ``MAX_VARIABLES``, only the target and the first variables of its Markov blanket are drawn,
     or the first variables if there is no target.
-
-    Args:
-        parents: the parents of each variable.
-        target: the variable to mark, or None.
     """
     order = parents_first(parents)
     if len(order) <= MAX_VARIABLES:

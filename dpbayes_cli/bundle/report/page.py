@@ -33,12 +33,9 @@ def report_html(
     context: ReportContext = EMPTY_CONTEXT,
     intervals: Intervals | None = None,
 ) -> bytes:
-    """Return the bytes of the page.
+    """Return the bytes of the page; by default, it shows the intervals in the document.
 
-    Args:
-        analysis: the posterior of the release, computed again by ``analysis_of``.
-        context: what the page shows in addition to the bundle.
-        intervals: the intervals to show; by default those in the document.
+    ``analysis`` is the posterior of the release, computed again by ``analysis_of``.
     """
     return render_page(
         "page.html.j2",

@@ -47,13 +47,7 @@ def page_figures(
     context: ReportContext = EMPTY_CONTEXT,
     intervals: Intervals | None = None,
 ) -> PageFigures:
-    """Draw the figures of the page, each with a unique name.
-
-    Args:
-        analysis: the posterior of the release, computed again by ``analysis_of``.
-        context: what the page shows in addition to the bundle.
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Draw the figures of the page, each with a unique name; for the arguments see ``report_html``."""
     shown = intervals or stored_intervals(document)
     guarantee, stated = context.guarantee, document.guarantee
     joint, densities = _posterior_pictures(document, analysis, shown)

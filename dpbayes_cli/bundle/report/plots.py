@@ -38,8 +38,6 @@ def density_plot(
 
     Args:
         samples: shape (n_samples,).
-        summary: the released summary, with the median.
-        ends: the ends of the interval, if there is one.
         alone: whether the page has no other density; the figure is then larger.
         width_bar: the width that a bar above the density shows for comparison; None draws no bar.
         prior: points and densities of the prior, each of shape (n_points,), for a dashed line; None draws no line.
@@ -84,16 +82,10 @@ def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
 
 
 def density(samples: Floats) -> tuple[Floats, Floats]:
-    """Estimate a density between the smallest and the largest sample.
+    """Return points and densities between the smallest and the largest of several samples, all of shape (n,).
 
     The samples are reflected at both ends. Without this, the estimate would be too low at an end where the density is
     positive.
-
-    Args:
-        samples: shape (n_samples,), not all equal.
-
-    Returns:
-        Points and densities, both of shape (n_points,).
     """
     from scipy.ndimage import gaussian_filter1d
 
@@ -128,11 +120,7 @@ def interval_plot(
 
 
 def trace_plot(chains: Floats, name: str, label: str) -> str:
-    """Return the trace plot of one parameter: a line for each chain through its draws in order.
-
-    Args:
-        chains: shape (n_chains, n_draws).
-    """
+    """Return the trace plot of one parameter: a line for each chain through its draws, shape (n_chains, n_draws)."""
     figure, (panel,) = blank_figure(*_CHAIN_FIGURE_SIZE)
     shown = np.arange(0, chains.shape[1], -(-chains.shape[1] // _MAX_TRACE_POINTS))
     for chain, color in zip(chains, _colors(len(chains)), strict=True):
@@ -146,10 +134,7 @@ def trace_plot(chains: Floats, name: str, label: str) -> str:
 def rank_plot(chains: Floats, name: str, label: str) -> str:
     """Return a plot with a histogram for each chain: the ranks of its draws among the draws of all chains.
 
-    If the chains mix well, the histograms are flat.
-
-    Args:
-        chains: shape (n_chains, n_draws).
+    If the chains, of shape (n_chains, n_draws), mix well, the histograms are flat.
     """
     from dpbayes_cli.inference.diagnostics import rank_counts
 

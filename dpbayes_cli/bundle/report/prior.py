@@ -13,12 +13,9 @@ _POINTS = 400
 
 
 def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) -> dict[str, list[float]]:
-    """Return, for each parameter whose prior is known, the quantiles of the prior at two levels.
+    """Return, for each parameter whose prior is known, the quantiles of the prior at two levels from 0 to 1.
 
     If draws or estimates were released, no parameter has an entry, because their mechanism may restrict the prior.
-
-    Args:
-        tails: the two levels, from 0 to 1.
     """
     quantiles = None if document.draws else model.prior_quantiles(np.asarray(tails))
     if quantiles is None:

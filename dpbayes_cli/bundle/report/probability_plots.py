@@ -45,11 +45,7 @@ def table_plot(
     """Return a plot of a conditional probability table, with a panel for each value and a row for each table row.
 
     Of a large table, the first rows and values are plotted. A variable without parents has a single panel, with a row
-    for each value.
-
-    Args:
-        parents: the names of the values of each parent.
-        cells: the posterior mean, q05 and q95 of every cell, in C order over the parents and the child.
+    for each value. ``cells`` holds mean, q05 and q95 of every cell, in C order over the parents and the child.
     """
     n_rows = math.prod(map(len, parents.values()))
     panels = {key: part.reshape(n_rows, -1) for key, part in cells.items()}
@@ -82,10 +78,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
     """Return a plot of the probabilities of a feature's values, with a panel for each state and a row for each value.
 
     If there are many states or values, only the first states and the values that are most likely in some state are
-    plotted.
-
-    Args:
-        cells: mean, q05 and q95 of every probability, each of shape (n_states, n_values).
+    plotted. ``cells`` holds mean, q05 and q95 of every probability, each of shape (n_states, n_values).
     """
     mean = cells["mean"]
     columns = min(len(mean), MAX_STATES)
@@ -108,11 +101,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
 
 
 def drawn_values(mean: Floats) -> Integers:
-    """Return the ascending indices of the plotted values: all values, or the most likely values if there are many.
-
-    Args:
-        mean: shape (n_states, n_values).
-    """
+    """Return the ascending indices of the plotted values: all values, or the most likely values if there are many."""
     most = np.argsort(-mean.max(axis=0), kind="stable")[:MAX_EMISSIONS]
     return np.sort(most)
 

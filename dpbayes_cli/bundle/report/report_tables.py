@@ -77,9 +77,7 @@ def posterior_table(
 ) -> ReportTable:
     """Return mean, sd, median, interval and prior of each parameter; for estimates or one draw, only their values.
 
-    Args:
-        model: the model of the release.
-        intervals: the intervals to show; by default those in the document.
+    By default, the intervals are those in the document.
     """
     summaries = list(document.posterior.items())
     if are_estimates(document) or (len(document.draws) == 1):

@@ -24,11 +24,7 @@ _MIN_DRAWS = 20
 
 
 def result_lines(document: ReleaseDocument, intervals: Intervals | None = None) -> list[str]:
-    """Return the first lines of a result, each a text of one or more sentences.
-
-    Args:
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Return the first lines of a result, each of one or more sentences, by default with the document's intervals."""
     sentences = result_sentence(document, intervals), privacy_width_sentence(document, intervals)
     return [*warnings_before(document), *filter(None, sentences)]
 
@@ -42,11 +38,7 @@ def warnings_before(document: ReleaseDocument) -> list[str]:
 
 
 def result_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
-    """Return a sentence with the estimates, their intervals and the guarantee.
-
-    Args:
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Return a sentence with the estimates, their intervals (by default those in the document) and the guarantee."""
     shown = intervals or stored_intervals(document)
     findings = findings_of(document)
     *others, last = (_clause(fact, document, shown) for fact in findings.facts)
@@ -61,11 +53,9 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
 
 
 def stated_results(document: ReleaseDocument, samples: Floats) -> list[StatedResult]:
-    """Return the numbers that ``result_sentence`` states, with 90 % intervals.
+    """Return the numbers that ``result_sentence`` states, with 90 % intervals; the document's own results are not used.
 
-    Args:
-        document: the document, whose own results are not used.
-        samples: the samples of the posterior, shape (n_samples, n_parameters).
+    The samples have the shape (n_samples, n_parameters).
     """
     shown, results = replace(stored_intervals(document), samples=samples), []
     for fact in findings_of(document).facts:

@@ -80,11 +80,9 @@ class _Item:
 
 
 def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: str) -> Picture:
-    """Return a plot of the most likely state of the first sequences at their first steps.
+    """Return a plot of the most likely state of the first sequences (rows) at their first steps (columns).
 
-    Args:
-        sequences, steps: the data columns whose levels label the rows and the columns of the plot.
-        probabilities: the probabilities of each state, shape (n_sequences, n_steps, n_states).
+    The probabilities of states have the shape (n_sequences, n_steps, n_states).
     """
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)
     shown = probabilities[: shape[0], : shape[1]]

@@ -30,10 +30,7 @@ _MAX_OPACITY = 0.5
 def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
     """Return a table of posterior mean probabilities in shaded cells: of the first state and of the transitions.
 
-    Args:
-        transition: the probability of moving from the state of the row to the state of the column, shape (n_states,
-            n_states).
-        initial: the probability of each state at the first step, shape (n_states,).
+    A transition is from the state of its row to the state of its column.
     """
     count = min(len(transition), MAX_TRANSITION_STATES)
     width = max(_LEFT + count * _WIDTH + _PAD, 2.2)
