@@ -73,7 +73,7 @@ def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
 
 
 def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float | None = None) -> Event:
-    """Return the event with the best expected lower bound of epsilon at ``delta`` or, if stated, of delta at ``epsilon``.
+    """Return the event with the best lower bound: of epsilon at ``delta`` or, if stated, of delta at ``epsilon``.
 
     The scores are those of the first half of the draws of each data set, shape (n_draws, n_scores).
     """
