@@ -92,7 +92,7 @@ def command(
     interruption.explain_with(lambda: interruption.NOT_CHARGED)
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
     from dpbayes_cli.base.process_hardening import disable_core_dumps
-    from dpbayes_cli.bundle.report.bounds_check import prior_outside_bounds
+    from dpbayes_cli.bundle.report.validity import prior_outside_bounds
     from dpbayes_cli.workflow.assumed import assumed_values
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
     from dpbayes_cli.workflow.release import release

@@ -224,9 +224,9 @@ def _write_figures(bundle: Bundle, out: Path, interval: float) -> list[str]:
     """Write the figures of the page into a new directory; return the names of the files."""
     from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.read import analysis_of
+    from dpbayes_cli.bundle.report.inline_svg import svg_file
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.report.page_figures import page_figures
-    from dpbayes_cli.bundle.report.svg_files import svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
     from dpbayes_cli.workflow.reporting import build_report_context
 

@@ -1,4 +1,4 @@
-"""Turn figures into SVG elements of a page, with the page's light or dark colors and with unique element names."""
+"""Turn figures into SVG elements of a page, with its light or dark colors and unique names, and into SVG files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -33,6 +35,9 @@ _VIEW = re.compile('viewBox="([-0-9. ]*)"')
 _FONT = 9.0
 _MAX_ENLARGEMENT = 1.3
 """The largest number of screen pixels per point of a figure."""
+_VARIABLE = re.compile(r"var\(--([-a-z0-9]+)\)")
+_SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
+_LABEL_AND_SIZE = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')
 
 
 @dataclass(frozen=True)
@@ -111,3 +116,31 @@ def _adapted(tag: str, name: str) -> str:
     tag = _COLOR.sub(lambda color: f"var(--{_ROLES[color[0]]})", tag)
     tag = _NAME.sub(lambda start: f"{start[0]}{name}-", tag)
     return _PRECISE.sub(r"\1", tag).replace("xlink:href", "href")
+
+
+def svg_file(picture: Picture) -> bytes:
+    """Return the bytes of a figure as an SVG file that every program can read, in light colors on white."""
+    start = picture.svg.index(">") + 1
+    frame_match = _LABEL_AND_SIZE.search(picture.svg[:start])
+    if frame_match is None:
+        raise ValueError("the figure has no label or no size")
+    label, width, height = frame_match.groups()
+    frame = (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'width="{width}pt" height="{height}pt" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">\n'
+        f"<title>{escape(picture.caption)}</title>\n"
+        "<style>* { stroke-linejoin: round; stroke-linecap: butt; }</style>\n"
+        f'<rect width="100%" height="100%" fill="{_light()["page"]}"/>'
+    )
+    return (frame + _TAG.sub(lambda tag: _plain(tag[0]), picture.svg[start:])).encode("utf-8")
+
+
+def _plain(tag: str) -> str:
+    return _VARIABLE.sub(lambda role: _light()[role[1]], tag).replace(' href="#', ' xlink:href="#')
+
+
+@cache
+def _light() -> dict[str, str]:
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    return dict(_SETTING.findall(style[: style.index("}")]))

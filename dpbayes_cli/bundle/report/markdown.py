@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report import report_tables, wording
 from dpbayes_cli.bundle.report.intervals import Intervals
-from dpbayes_cli.bundle.report.prior_text import prior_text
+from dpbayes_cli.bundle.report.prior import prior_text
 from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
 from dpbayes_cli.bundle.report.validity import records_valid_text
 from dpbayes_cli.bundle.stated_request import model_of

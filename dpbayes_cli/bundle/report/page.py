@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.report import page_tables, report_tables, validity, wording
+from dpbayes_cli.bundle.report import report_tables, validity, wording
 from dpbayes_cli.bundle.report.citation import bibtex, citations
 from dpbayes_cli.bundle.report.intervals import Intervals
 from dpbayes_cli.bundle.report.page_figures import page_figures
@@ -45,7 +45,6 @@ def report_html(
         words=wording,
         validity=validity,
         tables=report_tables,
-        page=page_tables,
         intervals=intervals,
         warnings=warnings_before(document),
         sentence=result_sentence(document, intervals),

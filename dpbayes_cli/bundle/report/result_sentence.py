@@ -10,10 +10,9 @@ from dataclasses import replace
 
 from dpbayes_cli.base.numeric import Floats, float_text
 from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument, StatedResult, ValidRecords
-from dpbayes_cli.bundle.report.bounds_check import left_bounds
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
-from dpbayes_cli.bundle.report.validity import not_counted_text, validity_warning
+from dpbayes_cli.bundle.report.validity import left_bounds, not_counted_text, validity_warning
 from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text
 from dpbayes_cli.bundle.stated_request import model_of
 from dpbayes_cli.core.findings import Fact, Findings
