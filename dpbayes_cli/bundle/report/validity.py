@@ -19,7 +19,7 @@ from dpbayes_cli.privacy.lazy_numpy import np
 _WORTH_A_NOTE = 0.95
 _NOISE_SCALES = 7.0
 """A count that is below this number of noise scales may be zero: Laplace noise exceeds it with probability 0.0005."""
-_FLAGS = frozenset("success failure categories lower upper delimiter quote decimal thousands".split())
+_FLAGS = {"success", "failure", "categories", "lower", "upper", "delimiter", "quote", "decimal", "thousands"}
 """The keys of a request that decide which cells are valid; each has a flag of the same name."""
 _MAX_TEXTS = 4
 """The largest number of valid texts that a warning lists."""
