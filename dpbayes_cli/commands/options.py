@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.commands.output import output_options, printable
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ class DecimalType(click.ParamType[Decimal]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
         """Return the decimal, parsed exactly; refuse any other text."""
-        from dpbayes_cli.base.numeric import parse_decimal
-
         try:
             return value if isinstance(value, Decimal) else parse_decimal(value)
         except ValueError as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dpbayes_cli.base.errors import LedgerError, OutputError
 from dpbayes_cli.commands.options import PATH, interval_option, ledger_options, open_ledger
 from dpbayes_cli.commands.output import emit_document, emit_json, say
 
@@ -165,8 +167,6 @@ def _write_report(
 
 def _write_index(index: Path, out: Path | None, ledger_place: str | None, *, with_ledger: bool, as_json: bool) -> None:
     """Write the page that lists the bundles in a directory."""
-    import os
-
     from dpbayes_cli.bundle.report.index_page import index_html
     from dpbayes_cli.bundle.write import check_target, publish_file
     from dpbayes_cli.workflow.bundle_index import budgets_of, bundles_in
@@ -193,7 +193,6 @@ def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
 
     A ledger that the command names, but that cannot be read or trusted, is an error.
     """
-    from dpbayes_cli.base.errors import LedgerError
     from dpbayes_cli.workflow.reporting import budget_around
 
     try:
@@ -222,7 +221,6 @@ def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
 
 def _write_figures(bundle: Bundle, out: Path, interval: float) -> list[str]:
     """Write the figures of the page into a new directory; return the names of the files."""
-    from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.read import analysis_of
     from dpbayes_cli.bundle.report.inline_svg import svg_file
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
