@@ -50,10 +50,7 @@ class ProcessDraws:
 
 
 def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
-    """Return the priced release to audit: the requested one, but with grids of fewer points.
-
-    Privacy cost and likelihood power stay the same.
-    """
+    """Return the requested release with grids of fewer points, which change neither its cost nor its power."""
     planned = price(spec, n_records)
     final_step = planned.plan.final_step
     return _with_final_step(planned, replace(final_step, law=final_step.law.coarsened()))

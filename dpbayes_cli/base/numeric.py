@@ -47,10 +47,7 @@ def parse_decimal(text: str) -> Decimal:
 
 
 def as_decimal(value: Number) -> Decimal:
-    """Return an exact number; a float is taken as its shortest decimal text, so that 0.1 is exactly one tenth.
-
-    For the numbers that are refused see ``parse_decimal``.
-    """
+    """Return an exact number, see ``parse_decimal``; a float is its shortest decimal text, so that 0.1 is one tenth."""
     return value if isinstance(value, Decimal) else parse_decimal(str(value))
 
 

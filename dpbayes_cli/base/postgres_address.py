@@ -66,17 +66,14 @@ def is_address(text: str) -> bool:
 
 
 def parse_address(text: str) -> PostgresAddress:
-    """Parse the address of a ledger, ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``.
-
-    Another form, a password, or an option that is not allowed is a ``LedgerError``.
-    """
+    """Parse the address of a ledger, ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``, or raise ``LedgerError``."""
     return _parsed(text, _AddressKind("ledger", _FORM, LedgerError))
 
 
 def parse_table_address(text: str) -> PostgresAddress:
-    """Parse the address of a table, ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``.
+    """Parse the address of a table, ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``, or raise ``SourceError``.
 
-    Without a schema, the table is in ``public``. What ``parse_address`` refuses is here a ``SourceError``.
+    Without a schema, the table is in ``public``.
     """
     kind = _AddressKind("table", _FORM_OF_TABLE, SourceError)
     place, mark, query = text.partition("?")

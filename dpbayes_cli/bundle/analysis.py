@@ -56,19 +56,14 @@ def analyze(
     *,
     more: int = 0,
 ) -> Analysis:
-    """Infer the posterior of a model's parameters.
+    """Infer the posterior of a model's parameters; too many samples for the memory are a ``SpecError``.
 
     Args:
         spec: the release request, which states the policy, the inference method and the number of samples.
         model: the model with its prior, and with the privately found bounds if there are any.
-        mechanism: the mechanism that privatized the statistics.
-        released: the privatized statistics and the law of their noise.
         n_records: the public number of records; None if it is private.
         seed: the seed of the posterior samples; equal seeds give equal results.
         more: how far to continue Markov chains that are too short; see ``Effort``.
-
-    Raises:
-        SpecError: the samples would take too much memory.
     """
     from dpbayes_cli.inference.solve import infer
 
@@ -136,16 +131,10 @@ def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
 def describe_draws(
     model: Model, draws: list[list[float]], states: Sequence[Sequence[int]] = (), *, estimates: bool = False
 ) -> Analysis:
-    """Summarize posterior draws or point estimates that were released; nothing is inferred.
+    """Summarize posterior draws or point estimates that were released, at least one; nothing is inferred.
 
     For estimates, only the mean is computed: their spread shows the randomness of the mechanism, not the uncertainty
-    about the parameters.
-
-    Args:
-        model: the model whose parameters were drawn.
-        draws: the parameters of each draw; there is at least one draw.
-        states: the hidden states of each draw; empty for models without hidden states.
-        estimates: whether the draws are point estimates.
+    about the parameters. ``states`` is empty for models without hidden states.
     """
     samples = np.asarray(draws, dtype=np.float64)
     n_draws, n_parameters = samples.shape

@@ -135,10 +135,7 @@ def assemble(
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:
-    """Return a guarantee as the document states it.
-
-    Epsilon is stated at ``delta`` (0 if the account has no delta) unless the guarantee has a pure epsilon.
-    """
+    """Return a guarantee as the document states it: its pure epsilon, or its epsilon at ``delta`` (0 for no delta)."""
     statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
     points = getattr(guarantee, "points", ())
     prices_noise = isinstance(guarantee, PureDP) and bool(guarantee.shifts)

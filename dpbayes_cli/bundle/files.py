@@ -68,10 +68,7 @@ def analysis_of_draw(
 
 
 def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
-    """Return the bytes of ``tables.csv``, with the count and the posterior of each cell of a network's tables.
-
-    The result is None if the model is not a network, or if posterior draws were released instead of counts.
-    """
+    """Return the bytes of ``tables.csv``, one line per cell of a network; None without a network or without counts."""
     tables = section_of(analysis.model.sections(), NetworkTables)
     if tables is None or analysis.counts is None:
         return None
@@ -84,10 +81,7 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
 
 def states_csv(model: Model, states: States | None) -> bytes | None:
-    """Return the bytes of ``states.csv``: the most likely state, and all probabilities, by sequence and step.
-
-    The probabilities are rounded as in a document; if they are None, the result is None.
-    """
+    """Return the bytes of ``states.csv``: the most likely state and all rounded probabilities, by sequence and step."""
     over_time = section_of(model.sections(), StatesOverTime)
     if over_time is None or states is None:
         return None

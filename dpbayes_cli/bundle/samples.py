@@ -40,10 +40,7 @@ def check_format(file_format: str) -> None:
 
 
 def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[str, str]:
-    """Return the metadata of a samples file, for formats that can hold texts.
-
-    ``report`` says how the samples were computed; after ``dpbayes infer``, it is not the report in the document.
-    """
+    """Return the metadata of a samples file; after ``dpbayes infer``, the report is not the one in the document."""
     return {
         "release_id": document.release_id,
         "model": document.model,
@@ -116,10 +113,7 @@ def max_samples_bytes(file_format: str, parameters: Sequence[str], n_samples: in
 
 
 def are_samples(path: Path, file_format: str, parameters: Sequence[str], n_samples: int) -> bool:
-    """Return whether a file holds finite samples, with one column per parameter and one row per sample.
-
-    A netCDF file is not opened, and the result is True.
-    """
+    """Return whether a file holds finite samples, a column per parameter and a row per sample; netCDF is not opened."""
     if file_format == "netcdf":
         return True
     expected = list(escape_row(parameters) if file_format == "csv" else parameters)

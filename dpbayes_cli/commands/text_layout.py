@@ -19,10 +19,7 @@ def line_width() -> int:
 
 
 def fill_lines(text: str, hanging: int = 0) -> str:
-    """Return a text with each line broken between words to fit the terminal.
-
-    The further parts of a broken line are indented by ``hanging`` blanks more than its first.
-    """
+    """Return a text with lines that fit the terminal; the rest of a broken line has ``hanging`` blanks before it."""
     width = line_width()
     return "\n".join(part for line in text.split("\n") for part in _broken(line, width, hanging))
 

@@ -44,10 +44,7 @@ def file_digest(path: str) -> str:
 
 
 def read_codes(path: str, columns: Sequence[AnyColumn]) -> Integers:
-    """Return the codes of all records of a file in their order, shape (n_records, n_columns); -1 for an invalid cell.
-
-    The ``role`` of a column is its name in the file.
-    """
+    """Return the codes of the records of a file, shape (n_records, n_columns); -1 stands for an invalid cell."""
     blocks: list[Integers] = [np.empty((0, len(columns)), dtype=np.int64)]
     with closing(source_of(SourceSection(), locate(path))) as source:
         source.check(columns, [column.role for column in columns])

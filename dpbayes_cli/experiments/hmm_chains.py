@@ -124,10 +124,7 @@ def _draw_in_blocks(
 
 
 def state_shares(states: Integers, transition: Floats, initial: Floats) -> Floats:
-    """Return the probabilities of each cell's state given the states before and after it, but without its records.
-
-    The shape is (n_trials, n_sequences, n_steps, n_states); see ``HmmDraw`` for the arguments.
-    """
+    """Return the probabilities of each cell's state, without its records, given the states before and after it."""
     trial = np.arange(len(states))[:, None, None]
     share = np.empty((*states.shape, initial.shape[1]))
     share[:, :, 0] = initial[:, None, :]

@@ -86,10 +86,7 @@ def read_columns(
     *,
     take: Callable[[Integers], None],
 ) -> None:
-    """Read the columns that have these names in the file, as codes; for the other arguments see ``read_codes``.
-
-    An invalid cell gets the code -1.
-    """
+    """Read the columns that have these names in the file, as codes with -1 for an invalid cell; see ``read_codes``."""
     plain = [replace(column, impute=None) for column in columns]
     reader = CodeReader(plain, RecordPolicy(bundle.spec.policy.neighbors), take)
     _read(bundle, layout, data, names, reader)

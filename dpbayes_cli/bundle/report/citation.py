@@ -52,10 +52,7 @@ def known_papers() -> tuple[Paper, ...]:
 
 
 def papers_of(source: str) -> list[Paper]:
-    """Return the papers that a text names, in the order of the text.
-
-    The text separates papers by semicolons; each begins with the name of its first author and contains its year.
-    """
+    """Return the papers that a text separates by semicolons; each begins with its first author and has its year."""
     return [
         paper
         for part in map(str.strip, source.split(";"))

@@ -16,10 +16,7 @@ _MIN_DELTA = 1e-12
 
 
 def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
-    """Return the plots of a guarantee; a plot that would show nothing is left out.
-
-    A dot marks the stated epsilon and delta; there is no dot if epsilon is None.
-    """
+    """Return the plots of a guarantee that show anything; a dot marks the stated epsilon (if any) and delta."""
     return [*_tradeoff(guarantee, epsilon, delta), *_renyi(guarantee)]
 
 

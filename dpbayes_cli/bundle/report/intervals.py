@@ -46,10 +46,7 @@ def stored_intervals(document: ReleaseDocument) -> Intervals:
 
 
 def share_without_noise(document: ReleaseDocument, parameter: str) -> float | None:
-    """Return the share of an interval's width that would remain without the noise for privacy; None if it is unknown.
-
-    The share is computed from the released values and the law of their noise alone.
-    """
+    """Return the share of an interval's width that would remain without the noise for privacy; None if unknown."""
     parts, sd = document.width.get(parameter), document.posterior[parameter].sd
     if parts is None or not sd or document.inference.method == "naive":
         return None
@@ -57,10 +54,7 @@ def share_without_noise(document: ReleaseDocument, parameter: str) -> float | No
 
 
 def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) -> Intervals:
-    """Return the intervals at a level: those in the document if it holds this level, else quantiles of the samples.
-
-    The samples have the shape (n_samples, n_parameters).
-    """
+    """Return the intervals at a level: those in the document if it holds this level, else quantiles of the samples."""
     stored = stored_intervals(document)
     if level == stored.level:
         return stored

@@ -30,10 +30,7 @@ class Layout:
 
 @dataclass
 class _Rows:
-    """The items of each row: vertices, and lanes that are kept free for passing edges.
-
-    Items have numbers: first the vertices, then the lanes.
-    """
+    """The items of each row, by their numbers: first the vertices, then lanes that are kept free for passing edges."""
 
     row: Sequence[int]  # the row of each vertex
     items: list[list[int]]  # the items of each row, from the left
@@ -75,10 +72,7 @@ def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
-    """Return the row of each vertex; a layer with more vertices than fit in a row becomes several rows.
-
-    The vertices of such a layer are distributed over its rows in turn, so that all these rows span the same width.
-    """
+    """Return the row of each vertex; a layer that does not fit in a row is distributed in turn over several rows."""
     row, first = [0] * len(layer), 0
     for k in range(max(layer, default=-1) + 1):
         within = [i for i, level in enumerate(layer) if level == k]
@@ -180,10 +174,7 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
 
 
 def _wanted(rows: _Rows, item: int, x: dict[int, float], *, upwards: bool) -> float:
-    """Return the mean center of the items in the previous row to which an item is linked.
-
-    If there are no such items, return the mean center of its linked items in the next row.
-    """
+    """Return the mean center of the items in the previous row, or else in the next row, to which an item is linked."""
     first, second = (rows.below, rows.above) if upwards else (rows.above, rows.below)
     linked = first.get(item) or second.get(item) or [item]
     return sum(x[other] for other in linked) / len(linked)

@@ -33,10 +33,7 @@ def report_html(
     context: ReportContext = EMPTY_CONTEXT,
     intervals: Intervals | None = None,
 ) -> bytes:
-    """Return the bytes of the page; by default, it shows the intervals in the document.
-
-    ``analysis`` is the posterior of the release, computed again by ``analysis_of``.
-    """
+    """Return the bytes of the page, by default with the intervals in the document."""
     return render_page(
         "page.html.j2",
         document=document,

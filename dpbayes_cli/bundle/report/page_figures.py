@@ -82,10 +82,7 @@ def _posterior_pictures(
 
 
 def _density_pictures(document: ReleaseDocument, analysis: Analysis, shown: Intervals) -> list[Picture]:
-    """Return the densities of the first parameters, each on its own axis.
-
-    If they are known, a plot also shows the prior, and the width that the interval would have without noise.
-    """
+    """Return densities of the first parameters, with the prior and the interval's width without noise, if known."""
     summaries = list(document.posterior.items())[:_MAX_DENSITIES]
     what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
     ends, priors = prior_ends(document, analysis.model, shown.tails), prior_densities(document, analysis.model)

@@ -126,11 +126,9 @@ def _draw_panels(
 ) -> Figure:
     """Draw probabilities.
 
-    Args:
-        cells: mean, q05 and q95 of every probability, each of shape (n_panels, n_rows).
-        titles: the title and the color of each panel.
-        sizes: the width of a panel and the total width of the margins, in inches, and the relative gap between panels.
-        has_bars: whether a bar reaches from 0 to each mean.
+    ``cells`` holds mean, q05 and q95 of every probability, each of shape (n_panels, n_rows). ``titles`` holds the title
+    and the color of each panel. ``sizes`` are the width of a panel and the total width of the margins, in inches, and
+    the relative gap between panels. With ``has_bars``, a bar reaches from 0 to each mean.
     """
     panel_width, margin, gap = sizes
     mean, low, high = (cells[key] for key in ("mean", "q05", "q95"))
@@ -172,10 +170,7 @@ def _row_label(parents: Mapping[str, Sequence[str]], row: int) -> str:
 
 
 def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
-    """Return a table of posterior mean probabilities in shaded cells: of the first state and of the transitions.
-
-    A transition is from the state of its row to the state of its column.
-    """
+    """Return a table of mean probabilities in shaded cells: of the first state, and of moves from row to column."""
     count = min(len(transition), MAX_TRANSITION_STATES)
     width = max(_LEFT + count * _WIDTH + _PAD, 2.2)
     height = _TOP + (count + 1) * _HEIGHT + _GAP + _PAD

@@ -96,10 +96,7 @@ def meanings_table(document: ReleaseDocument) -> ReportTable:
 def posterior_table(
     document: ReleaseDocument, model: Model, intervals: Intervals | None = None, max_rows: int = MAX_ROWS
 ) -> ReportTable:
-    """Return mean, sd, median, interval and prior of each parameter; for estimates or one draw, only their values.
-
-    By default, the intervals are those in the document.
-    """
+    """Return mean, sd, median, interval and prior of each parameter; for estimates or one draw, only their values."""
     summaries = list(document.posterior.items())
     if are_estimates(document) or (len(document.draws) == 1):
         one = "estimate" if are_estimates(document) else "draw"

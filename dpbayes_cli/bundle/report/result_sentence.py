@@ -52,10 +52,7 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
 
 
 def stated_results(document: ReleaseDocument, samples: Floats) -> list[StatedResult]:
-    """Return the numbers that ``result_sentence`` states, with 90 % intervals; the document's own results are not used.
-
-    The samples have the shape (n_samples, n_parameters).
-    """
+    """Return the numbers that ``result_sentence`` states, with 90 % intervals, from the samples of the posterior."""
     shown, results = replace(stored_intervals(document), samples=samples), []
     for fact in findings_of(document).facts:
         name = list(document.posterior)[fact.parameter]

@@ -80,10 +80,7 @@ class _Item:
 
 
 def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: str) -> Picture:
-    """Return a plot of the most likely state of the first sequences (rows) at their first steps (columns).
-
-    The probabilities of states have the shape (n_sequences, n_steps, n_states).
-    """
+    """Return a plot of the most likely states; the probabilities have the shape (n_sequences, n_steps, n_states)."""
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)
     shown = probabilities[: shape[0], : shape[1]]
     state, level = shown.argmax(axis=2), levels_of(shown.max(axis=2))
