@@ -14,7 +14,7 @@ import pytest
 
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
 from dpbayes_cli.bundle.report.page import report_html
-from dpbayes_cli.bundle.report.page_tables import power_text
+from dpbayes_cli.bundle.report.report_tables import power_text
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from multiprocessing import TimeoutError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,14 +27,12 @@ from dpbayes_cli.audit.repeats import (
     planned_release,
 )  # fmt: skip
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.pricing import PlannedRelease
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.privacy.guarantee import Guarantee
 
 N_RECORDS, _MAX_RECORDS = 8, 400
 """Default and largest default number of records; in a small data set, each record has a large influence."""
@@ -67,19 +65,12 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True)
 class AuditedClaim:
-    """The epsilon that a guarantee claims at a delta, and the lower bounds of the privacy loss that an attack proves.
+    """The epsilon that a guarantee claims at a delta, and the lower bounds of the loss that an attack proves."""
 
-    Attributes:
-        epsilon: the claimed epsilon.
-        bound: the lower bound of epsilon at the delta.
-        delta_at_epsilon: the lower bound of delta at the claimed epsilon.
-        pair: a description of the two data sets.
-    """
-
-    epsilon: float
-    bound: Bound
-    delta_at_epsilon: float
-    pair: str
+    epsilon: float  # the claimed epsilon
+    bound: Bound  # the lower bound of epsilon at the delta
+    delta_at_epsilon: float  # the lower bound of delta at the claimed epsilon
+    pair: str  # a description of the two data sets
 
     @property
     def ok(self) -> bool:
@@ -89,27 +80,16 @@ class AuditedClaim:
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of an audit.
+    """The result of an audit."""
 
-    Attributes:
-        guarantee: the claimed guarantee.
-        n_records: the number of records in each data set.
-        kinds: the number of kinds of record; records of one kind have the same statistics.
-        stars: the number of compared stars and the number of all stars; see ``Star``.
-        data_pairs: the number of pairs of data sets that were compared.
-        checks: the checks of the mechanism's parts.
-        claims: the attacks on whole releases, at several deltas.
-        not_attacked: what the audit did not cover, one phrase each.
-    """
-
-    guarantee: Guarantee
-    n_records: int
-    kinds: int
-    stars: tuple[int, int]
-    data_pairs: int
-    checks: tuple[Check, ...]
-    claims: tuple[AuditedClaim, ...]
-    not_attacked: tuple[str, ...]
+    guarantee: Guarantee  # the claimed guarantee
+    n_records: int  # the number of records in each data set
+    kinds: int  # the number of kinds of record; records of one kind have the same statistics
+    stars: tuple[int, int]  # the number of compared stars and the number of all stars; see ``Star``
+    data_pairs: int  # the number of pairs of data sets that were compared
+    checks: tuple[Check, ...]  # the checks of the mechanism's parts
+    claims: tuple[AuditedClaim, ...]  # the attacks on whole releases, at several deltas
+    not_attacked: tuple[str, ...]  # what the audit did not cover, one phrase each
 
     @property
     def draws(self) -> int:
@@ -136,15 +116,10 @@ class Audit:
 
 @dataclass
 class Clock:
-    """Measures the time that an audit takes.
+    """Measures the time that an audit takes."""
 
-    Attributes:
-        seconds: the time that the audit may take.
-        progress: see ``Progress``.
-    """
-
-    seconds: float
-    progress: Progress
+    seconds: float  # the time that the audit may take
+    progress: Progress  # see ``Progress``
     _start: float = field(default_factory=time.monotonic)
 
     @property
@@ -178,12 +153,10 @@ def audit(
     """Audit the mechanism of a spec with made-up data; nothing is charged.
 
     Args:
-        spec: the release request.
         n_records: the number of records in each data set; None: the spec's number, else a few.
         draws: the number of releases of each data set; None: as many as the time allows.
         thorough: whether to take more time, and compare more data sets.
         processes: the number of fresh processes that also draw; None: ``PROCESSES``.
-        progress: see ``Progress``.
 
     Raises:
         SpecError: the request cannot be priced, or all valid records have the same statistic.

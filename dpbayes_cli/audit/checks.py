@@ -27,16 +27,10 @@ _RELEASED = "released values under dictated outcomes"
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes:
-        name: the checked quantity.
-        ok: whether the measured value is allowed.
-        measured, allowed: descriptions of the measured and the allowed value.
-    """
-
-    name: str
-    ok: bool
+    name: str  # the checked quantity
+    ok: bool  # whether the measured value is allowed
     measured: str
     allowed: str
 
@@ -48,16 +42,11 @@ def check_at_most(name: str, measured: float, allowed: float, where: str = "") -
 
 @dataclass
 class WorstLoss:
-    """The largest measured loss, relative to the allowed loss, of all pairs that were compared.
+    """The largest measured loss, relative to the allowed loss, of all pairs that were compared."""
 
-    Attributes:
-        measured, allowed: the two losses of the pair with the largest quotient measured / allowed.
-        pair: the pair with the largest quotient; None if no pair has a finite allowed loss.
-    """
-
-    measured: float = -math.inf
+    measured: float = -math.inf  # the losses of the pair with the largest quotient measured / allowed
     allowed: float = math.inf
-    pair: Pair | None = None
+    pair: Pair | None = None  # this pair; None if no pair has a finite allowed loss
 
     @property
     def quotient(self) -> float:
@@ -78,19 +67,12 @@ class WorstLoss:
 
 @dataclass
 class ExactComparison:
-    """Compares the laws of all draws from neighboring data sets with the guarantee; see ``DictatedOutcomes``.
+    """Compares the laws of all draws from neighboring data sets with the guarantee; see ``DictatedOutcomes``."""
 
-    Attributes:
-        planned: the release to attack.
-        paths: the number of sequences of dictated outcomes.
-        n_pairs: the number of pairs compared so far.
-        missed: what could not be compared, one phrase each.
-    """
-
-    planned: PlannedRelease
-    paths: int = 1
-    n_pairs: int = 0
-    missed: set[str] = field(default_factory=set)
+    planned: PlannedRelease  # the release to attack
+    paths: int = 1  # the number of sequences of dictated outcomes
+    n_pairs: int = 0  # the number of pairs compared so far
+    missed: set[str] = field(default_factory=set)  # what could not be compared, one phrase each
     _runs: dict[Any, tuple[DictatedRun, ...]] = field(default_factory=dict)
     _weights: dict[Any, Any] = field(default_factory=dict)
     _worst: defaultdict[str, WorstLoss] = field(default_factory=lambda: defaultdict(WorstLoss))

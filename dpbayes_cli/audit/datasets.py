@@ -42,31 +42,20 @@ Key = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighboring data sets.
+    """Two neighboring data sets."""
 
-    Attributes:
-        described: a description of the two data sets.
-        one, other: the statistics of the first and of the second data set.
-    """
-
-    described: str
-    one: ExactEvidence
-    other: ExactEvidence
+    described: str  # a description of the two data sets
+    one: ExactEvidence  # the statistics of the first data set
+    other: ExactEvidence  # the statistics of the second data set
 
 
 @dataclass(frozen=True)
 class Star:
-    """Data sets that differ in one record.
+    """Data sets that differ in one record."""
 
-    Attributes:
-        described: a description of the shared records.
-        sets: for each data set a description of its last record, and its statistics.
-        removed: under add-remove neighbors, the statistics of the shared records alone; else None.
-    """
-
-    described: str
-    sets: tuple[tuple[str, ExactEvidence], ...]
-    removed: ExactEvidence | None
+    described: str  # a description of the shared records
+    sets: tuple[tuple[str, ExactEvidence], ...]  # for each data set, its last record in words, and its statistics
+    removed: ExactEvidence | None  # under add-remove neighbors, the statistics of the shared records alone; else None
 
     def pairs(self, last: int) -> Iterator[Pair]:
         """Yield pairs of a data set and each earlier one; under add-remove, its pair with the shared records."""
@@ -80,19 +69,12 @@ class Star:
 
 @dataclass
 class DataSets:
-    """The data sets with which a planned release is attacked.
+    """The data sets with which a planned release is attacked."""
 
-    Attributes:
-        planned: the release to attack.
-        n_records: the number of records in a data set; under add-remove neighbors, in the larger one of a pair.
-        directory: where the files with made-up records are written.
-        most: the maximal number of data sets.
-    """
-
-    planned: PlannedRelease
-    n_records: int
-    directory: Path
-    most: int = _MAX_DATA_SETS
+    planned: PlannedRelease  # the release to attack
+    n_records: int  # the number of records in a data set; under add-remove neighbors, in the larger one of a pair
+    directory: Path  # where the files with made-up records are written
+    most: int = _MAX_DATA_SETS  # the maximal number of data sets
     unreadable: list[str] = field(default_factory=list)
     """The made-up records that cause an error when they are read."""
     _read_before: dict[Key, ExactEvidence] = field(default_factory=dict)

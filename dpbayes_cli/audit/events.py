@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betaincinv
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Floats
 
 CONFIDENCE = 1.0 - 5e-7
 """Confidence that all lower bounds of an audit hold; the tests of draws use the rest of the false-alarm rate."""
@@ -21,19 +19,12 @@ _MAX_EXPONENT = 700.0
 
 @dataclass(frozen=True)
 class Event:
-    """The outcomes whose score is at least, or at most, a threshold.
+    """The outcomes whose score is at least, or at most, a threshold."""
 
-    Attributes:
-        score: the index of the score.
-        threshold: the threshold.
-        above: whether the event is a score at or above the threshold.
-        swapped: whether the event is more likely under the second data set.
-    """
-
-    score: int
+    score: int  # the index of the score
     threshold: float
-    above: bool
-    swapped: bool
+    above: bool  # whether the event is a score at or above the threshold
+    swapped: bool  # whether the event is more likely under the second data set
 
     def count(self, scores: Floats) -> int:
         """Return the number of draws in which the event happened."""
@@ -43,21 +34,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound of the privacy loss, from one event.
+    """A lower bound of the privacy loss, from one event."""
 
-    Attributes:
-        delta: the delta at which epsilon is bounded.
-        epsilon: the lower bound of epsilon at this delta; 0 if nothing is proved.
-        often, seldom: the numbers of draws in the event, for the data set that makes the event more likely and for the
-            other data set.
-        draws: the number of draws of each data set.
-    """
-
-    delta: float
-    epsilon: float
-    often: int
-    seldom: int
-    draws: int
+    delta: float  # the delta at which epsilon is bounded
+    epsilon: float  # the lower bound of epsilon at this delta; 0 if nothing is proved
+    often: int  # the number of draws in the event, for the data set that makes the event more likely
+    seldom: int  # the number of draws in the event, for the other data set
+    draws: int  # the number of draws of each data set
 
     def delta_at(self, epsilon: float, n_bounds: int) -> float:
         """Return the lower bound of delta at an epsilon; 0 if nothing is proved."""
@@ -90,12 +73,9 @@ def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
 
 
 def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float | None = None) -> Event:
-    """Return the event with the best expected lower bound.
+    """Return the event with the best lower bound: of epsilon at ``delta`` or, if stated, of delta at ``epsilon``.
 
-    Args:
-        one, other: the scores of the first half of the draws of each data set, shape (n_draws, n_scores) each.
-        delta: bound epsilon at this delta.
-        epsilon: bound delta at this epsilon instead; None: bound epsilon.
+    The scores are those of the first half of the draws of each data set, shape (n_draws, n_scores).
     """
     best_value, best = -math.inf, Event(0, -math.inf, True, False)
     for k in range(one.shape[1]):

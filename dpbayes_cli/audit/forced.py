@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
 
 from dpbayes_cli.audit.laws import AddedNoise, Choices, Element
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import ExactEvidence
@@ -35,9 +36,6 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, permute_and_flip
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatize
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_POINTS = 1 << 16
 _MAX_FLIPPED = 1 << 12
@@ -58,9 +56,8 @@ class DictatedRun:
 class DictatedOutcomes:
     """Stands in for every draw: returns an outcome that is fixed beforehand, and records the law of the draw.
 
-    Args:
-        path: 0 for outcomes at the ends of their ranges; any other number is the seed of random outcomes. In both cases
-            all data sets get the same outcomes.
+    The path 0 has outcomes at the ends of their ranges; any other number is the seed of random outcomes. In both cases
+    all data sets get the same outcomes.
     """
 
     def __init__(self, path: int) -> None:
@@ -129,14 +126,8 @@ class DictatedOutcomes:
 def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, memory: dict[Any, Any]) -> DictatedRun:
     """Run a release once with dictated outcomes, by replacing every function of this process that draws.
 
-    Args:
-        planned: the release.
-        evidence: the statistics of made-up data.
-        path: see ``DictatedOutcomes``.
-        memory: a cache of weights that the runs on all data sets share.
-
-    Raises:
-        UnknownDrawError: the release draws in a way that the audit does not know.
+    For ``path`` see ``DictatedOutcomes``. ``memory`` is a cache of weights that the runs on all data sets share. If the
+    release draws in a way that the audit does not know, the error is ``UnknownDrawError``.
     """
     outcomes = DictatedOutcomes(path)
 

@@ -7,24 +7,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpbayes_cli.audit.checks import Check, check_at_most
+from dpbayes_cli.audit.datasets import Pair, Star
 from dpbayes_cli.audit.laws import SHARES, Stream
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
-
-if TYPE_CHECKING:
-    from dpbayes_cli.audit.datasets import Pair, Star
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.statistic import ExactEvidence
-    from dpbayes_cli.workflow.pricing import PlannedRelease
+from dpbayes_cli.workflow.pricing import PlannedRelease
 
 _POINTS = 64
 _COUPLED = 4
@@ -34,15 +31,10 @@ _EPSILONS = ("0.01", "0.1", "0.5", "1", "2", "4")
 
 @dataclass
 class CoupledChains:
-    """The largest difference of gradients, and of chains with the same noise, over all pairs compared so far.
+    """The largest difference of gradients, and of chains with the same noise, over all pairs compared so far."""
 
-    Attributes:
-        planned: the release to attack.
-        n_pairs: the number of pairs compared so far.
-    """
-
-    planned: PlannedRelease
-    n_pairs: int = 0
+    planned: PlannedRelease  # the release to attack
+    n_pairs: int = 0  # the number of pairs compared so far
     _gradient: float = 0.0
     _curvature: float = 0.0
     _apart: float = 0.0

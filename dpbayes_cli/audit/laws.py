@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.privacy.conversions import ORDERS
 from dpbayes_cli.privacy.noise import NoiseLaw
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 _POINTS_PER_SCALE = 200.0
 """Number of points per noise scale at which a wide law is evaluated; Renyi divergences are accurate to 1e-5."""
@@ -27,18 +25,12 @@ RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The privacy loss between two data sets, computed from the laws of all draws.
+    """The privacy loss between two data sets, computed from the laws of all draws."""
 
-    Attributes:
-        up, down: the largest log ratio of an outcome's two probabilities, and the largest negative log ratio.
-        spread: the largest log ratio minus the smallest log ratio, for choices; unused and 0 for noise.
-        renyi: Renyi divergences at ``RENYI_ORDERS``, in both directions, shape (2, n_orders).
-    """
-
-    up: float = 0.0
-    down: float = 0.0
-    spread: float = 0.0
-    renyi: Any = 0.0
+    up: float = 0.0  # the largest log ratio of an outcome's two probabilities
+    down: float = 0.0  # the largest negative log ratio
+    spread: float = 0.0  # the largest log ratio minus the smallest log ratio, for choices; unused and 0 for noise
+    renyi: Any = 0.0  # Renyi divergences at ``RENYI_ORDERS``, in both directions, shape (2, n_orders)
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         """Return the privacy loss of two draws together."""
@@ -49,38 +41,23 @@ class PrivacyLoss:
 
 @dataclass(frozen=True)
 class Stream:
-    """Numbers that can be drawn repeatedly and independently, and their law.
+    """Numbers that can be drawn repeatedly and independently, and their law."""
 
-    Attributes:
-        name: what is drawn.
-        again: draws one row, with the same code as a real release.
-        thresholds: numbers with which each number of a row is compared, shape (n_numbers, n_thresholds).
-        below: for each threshold the probability that the drawn number is at most the threshold.
-    """
-
-    name: str
-    again: Callable[[], Sequence[float]]
-    thresholds: Floats
-    below: Floats
+    name: str  # what is drawn
+    again: Callable[[], Sequence[float]]  # draws one row, with the same code as a real release
+    thresholds: Floats  # numbers with which each number of a row is compared, shape (n_numbers, n_thresholds)
+    below: Floats  # for each threshold the probability that the drawn number is at most the threshold
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Independent choices, which all have the same number of outcomes.
+    """Independent choices, which all have the same number of outcomes."""
 
-    Attributes:
-        name: what is chosen.
-        logs: log probabilities, shape (n_places, n_outcomes).
-        again: repeats the choices, and returns the index of each chosen outcome; None if the indices are not known.
-        times: how many times the choices are made.
-        whole: whether ``logs`` holds all outcomes; if not, only the ranges of log ratios are known.
-    """
-
-    name: str
-    logs: Floats
-    again: Callable[[], Sequence[int]] | None
-    times: int = 1
-    whole: bool = True
+    name: str  # what is chosen
+    logs: Floats  # log probabilities, shape (n_places, n_outcomes)
+    again: Callable[[], Sequence[int]] | None  # repeats the choices, and returns the indices of outcomes, if known
+    times: int = 1  # how many times the choices are made
+    whole: bool = True  # whether ``logs`` holds all outcomes; if not, only the ranges of log ratios are known
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -112,15 +89,10 @@ class Choices:
 
 @dataclass(frozen=True)
 class AddedNoise:
-    """Independent noise on integers.
+    """Independent noise on integers."""
 
-    Attributes:
-        law: the noise law, the same for all integers.
-        values: the integers to which the noise is added.
-    """
-
-    law: NoiseLaw
-    values: tuple[int, ...]
+    law: NoiseLaw  # the noise law, the same for all integers
+    values: tuple[int, ...]  # the integers to which the noise is added
 
     @property
     def shape(self) -> tuple[object, ...]:

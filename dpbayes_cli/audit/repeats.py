@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtr, bdtrc
@@ -23,6 +23,7 @@ from dpbayes_cli.audit.events import clopper_pearson
 from dpbayes_cli.audit.forced import UnknownDrawError, released_numbers, run_dictated
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
@@ -30,9 +31,6 @@ from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release import privatize
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 SMALLEST_P = 1e-11
 """Significance level of each test; an audit makes at most 10,000 tests, so its false-alarm rate is at most 1e-7."""
@@ -52,13 +50,7 @@ class ProcessDraws:
 
 
 def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
-    """Return the priced release to audit: the requested one, but with grids of fewer points.
-
-    Privacy cost and likelihood power stay the same.
-
-    Raises:
-        SpecError: the request cannot be priced.
-    """
+    """Return the requested release with grids of fewer points, which change neither its cost nor its power."""
     planned = price(spec, n_records)
     final_step = planned.plan.final_step
     return _with_final_step(planned, replace(final_step, law=final_step.law.coarsened()))
@@ -144,12 +136,7 @@ def _in_fresh_process(
 
 
 def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> Iterator[Check]:
-    """Yield checks that draws follow their law, and that the draws of two processes differ.
-
-    Args:
-        known: the streams that the processes drew.
-        samples: the draws of each process.
-    """
+    """Yield checks that the draws of each process follow the known streams, and that those of two processes differ."""
     for i, stream in enumerate(known):
         rows = [sample.rows[i] for sample in samples]
         p = min(_law_p(stream, np.concatenate(rows)), *(_independence_p(stream, sample) for sample in rows))

@@ -45,12 +45,7 @@ def locked_directory(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """Yield an empty file, readable by its owner only; rename it to the target unless the ``with`` block raises.
-
-    Raises:
-        FileExistsError: the target exists; it is not replaced.
-        OSError: the file cannot be written.
-    """
+    """Yield a file, readable by its owner only; rename it to the target, which must not exist, if the block ends."""
     with locked_directory(target) as directory:
         partial = directory / "file"
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

@@ -14,12 +14,7 @@ from typing import Any
 
 
 def canonical_json(document: Any) -> bytes:
-    """Return the canonical bytes of a JSON document.
-
-    Raises:
-        ValueError: the document holds a NaN or an infinity.
-        TypeError: the document holds a value that JSON cannot represent.
-    """
+    """Return the canonical bytes of a JSON document; a NaN or an infinity in it is a ValueError."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 

@@ -33,16 +33,10 @@ _FORBIDDEN_IN_LEVELS = re.compile(f"{CONTROL_CHARACTERS.pattern}|[\ufeff\ufffd]"
 
 @dataclass(frozen=True)
 class NumberMarks:
-    """The marks in numbers that are written as texts, as the user states them.
+    """The marks in numbers that are written as texts, as the user states them."""
 
-    Attributes:
-        decimal: the mark before the decimals, a point or a comma.
-        thousands: the mark between groups of three digits; empty if there is none. A number may also be written
-            without groups.
-    """
-
-    decimal: str = "."
-    thousands: str = ""
+    decimal: str = "."  # the mark before the decimals, a point or a comma
+    thousands: str = ""  # the mark that may stand between groups of three digits; empty if there is none
 
     @property
     def pattern(self) -> str:
@@ -82,12 +76,7 @@ def parse_number(text: str, *, integers: bool = False, marks: NumberMarks = POIN
 
 
 def check_levels(levels: Sequence[str]) -> None:
-    """Refuse declared levels that no cell could match, and two levels that one cell would match.
-
-    Raises:
-        ValueError: a level has blanks at an end, a control character or more than ``MAX_CELL_BYTES`` bytes, or two
-            levels have one normal form.
-    """
+    """Refuse declared levels that no cell could match, and two levels that one cell would match, with a ValueError."""
     seen: dict[str, str] = {}
     for level in levels:
         if level != level.strip(BLANKS) or not level:

@@ -30,12 +30,7 @@ def read_mount_table() -> str:
 
 
 def file_system(path: Path, table: str) -> str:
-    """Return the type of the file system that a path is on, or will be on; an empty text if it is not known.
-
-    Args:
-        path: the file, which need not exist.
-        table: the table of mounts, in the format of ``/proc/self/mountinfo``.
-    """
+    """Return the type of the file system of a path, which need not exist; empty if the table does not say it."""
     place = os.path.realpath(path)
     above = [
         (len(point), kind)

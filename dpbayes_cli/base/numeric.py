@@ -30,13 +30,10 @@ LEAST_DIVISOR = 1e-300
 
 
 def parse_decimal(text: str) -> Decimal:
-    """Parse a non-negative decimal number exactly.
+    """Parse a non-negative decimal number exactly; any other text is a ValueError.
 
     The text has ASCII digits, and may have one point and an exponent. Unlike ``Decimal``, this function refuses signs,
     NaN, infinities, underscores, digits of other scripts, and more than 40 digits.
-
-    Raises:
-        ValueError: the text is not a number of this form.
     """
     stripped = text.strip(" ")
     if stripped.startswith("-") and _NUMBER.fullmatch(stripped[1:]):
@@ -50,11 +47,7 @@ def parse_decimal(text: str) -> Decimal:
 
 
 def as_decimal(value: Number) -> Decimal:
-    """Return an exact number; a float is taken as its shortest decimal text, so that 0.1 is exactly one tenth.
-
-    Raises:
-        ValueError: a text or a float is not a non-negative decimal number; see ``parse_decimal``.
-    """
+    """Return an exact number, see ``parse_decimal``; a float is its shortest decimal text, so that 0.1 is one tenth."""
     return value if isinstance(value, Decimal) else parse_decimal(str(value))
 
 
@@ -87,14 +80,10 @@ def exact_difference(left: Decimal, right: Decimal) -> Decimal:
 
 
 def log_gamma_ratio(x: ArrayLike, shift: ArrayLike) -> Floats:
-    """Return log Gamma(x + shift) - log Gamma(x), also accurate if the two terms nearly cancel.
+    """Return log Gamma(x + shift) - log Gamma(x) for positive x and x + shift, also if the two terms nearly cancel.
 
     At x = 1e8, log Gamma(x) is near 1.7e9, and plain subtraction of the two terms would be wrong by 1e-7. The relative
     error of this function stays near 1e-15.
-
-    Args:
-        x: positive numbers.
-        shift: numbers with x + shift > 0, of a shape that broadcasts with x.
 
     Source: Stirling's series with its Bernoulli terms, after moving x beyond 16 by the recurrence.
     """

@@ -32,23 +32,15 @@ _SHOWN_TO_OTHERS = "holds a password, which other users of this machine can read
 
 @dataclass(frozen=True)
 class PostgresAddress:
-    """The server, database and schema of a ledger or a table.
+    """The server, database and schema of a ledger or a table."""
 
-    Attributes:
-        user, host, port, database: parts of the address; for an empty part, the driver uses its environment variable. A
-            host may also be the directory of a socket.
-        schema: the schema that holds the tables.
-        options: further settings of the connection, none of them secret.
-        table: the name of the table, empty for a ledger.
-    """
-
-    user: str
-    host: str
+    user: str  # for an empty part of the address, the driver uses its environment variable
+    host: str  # may also be the directory of a socket
     port: str
     database: str
-    schema: str = DEFAULT_SCHEMA
-    options: tuple[tuple[str, str], ...] = ()
-    table: str = ""
+    schema: str = DEFAULT_SCHEMA  # the schema that holds the tables
+    options: tuple[tuple[str, str], ...] = ()  # further settings of the connection, none of them secret
+    table: str = ""  # the name of the table, empty for a ledger
 
     @property
     def location(self) -> str:
@@ -74,21 +66,14 @@ def is_address(text: str) -> bool:
 
 
 def parse_address(text: str) -> PostgresAddress:
-    """Parse the address of a ledger, ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``.
-
-    Raises:
-        LedgerError: the address is not of this form, holds a password, or sets an option that is not allowed.
-    """
+    """Parse the address of a ledger, ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``, or raise ``LedgerError``."""
     return _parsed(text, _AddressKind("ledger", _FORM, LedgerError))
 
 
 def parse_table_address(text: str) -> PostgresAddress:
-    """Parse the address of a table, ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``.
+    """Parse the address of a table, ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``, or raise ``SourceError``.
 
     Without a schema, the table is in ``public``.
-
-    Raises:
-        SourceError: the address is not of this form, holds a password, or sets an option that is not allowed.
     """
     kind = _AddressKind("table", _FORM_OF_TABLE, SourceError)
     place, mark, query = text.partition("?")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
@@ -15,50 +16,31 @@ from dpbayes_cli.core.noisy_observation import NoisyGroups, NoisyObservation, No
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
     from dpbayes_cli.inference.valid_count import CountSummary
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """The posterior of a model's parameters, as samples and summaries.
+    """The posterior of a model's parameters, as samples and summaries."""
 
-    Attributes:
-        model: the model, with the privately found bounds if there are any.
-        marginals: the summary of each parameter.
-        samples: shape (n_samples, n_parameters).
-        predictive: the posterior predictive probability of each level.
-        posterior: the full result of the inference.
-        drawn: whether the samples are the released draws (or estimates); further ones would cost privacy budget.
-        estimates: whether the samples are point estimates instead of draws from a posterior.
-        chains: the samples of each Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the
-            samples are independent.
-        groups: the posterior of each group; None if there are no groups. The samples and summaries are then those of
-            what the groups have in common.
-        counts: for a network, the count of each cell of its tables, shape (n_parameters,); None for other models.
-        how_counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
-        states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
-            for other models.
-        valid_records: the posterior of the number of valid records; None if what was released does not count them.
-    """
-
-    model: Model
-    marginals: tuple[Marginal, ...]
-    samples: Floats
-    predictive: dict[str, float]
-    posterior: Posterior
-    drawn: bool = False
-    estimates: bool = False
-    chains: Floats | None = None
-    groups: GroupedPosterior | None = None
-    counts: Floats | None = None
-    how_counted: str = ""
-    states: Floats | None = None
-    valid_records: CountSummary | None = None
+    model: Model  # the model, with the privately found bounds if there are any
+    marginals: tuple[Marginal, ...]  # the summary of each parameter
+    samples: Floats  # shape (n_samples, n_parameters)
+    predictive: dict[str, float]  # the posterior predictive probability of each level
+    posterior: Posterior  # the full result of the inference
+    drawn: bool = False  # whether the samples are released draws or estimates; further ones would cost budget
+    estimates: bool = False  # whether the samples are point estimates instead of draws from a posterior
+    chains: Floats | None = None  # the samples of Markov chains, shape (n_chains, n_samples_per_chain, n_parameters)
+    groups: GroupedPosterior | None = None  # of each group; the samples are then of what the groups have in common
+    counts: Floats | None = None  # for a network, the count of each cell of its tables, shape (n_parameters,)
+    how_counted: str = ""  # for a network, how ``counts`` were computed from the noisy counts
+    states: Floats | None = None  # for a hidden Markov model, probabilities, shape (n_sequences, n_steps, n_states)
+    valid_records: CountSummary | None = None  # their number; None if what was released does not count them
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -76,22 +58,15 @@ def analyze(
     *,
     more: int = 0,
 ) -> Analysis:
-    """Infer the posterior of a model's parameters.
+    """Infer the posterior of a model's parameters; too many samples for the memory are a ``SpecError``.
 
     Args:
         spec: the release request, which states the policy, the inference method and the number of samples.
         model: the model with its prior, and with the privately found bounds if there are any.
-        mechanism: the mechanism that privatized the statistics.
-        released: the privatized statistics and the law of their noise.
         n_records: the public number of records; None if it is private.
         seed: the seed of the posterior samples; equal seeds give equal results.
         more: how far to continue Markov chains that are too short; see ``Effort``.
-
-    Raises:
-        SpecError: the samples would take too much memory.
     """
-    import numpy as np
-
     from dpbayes_cli.inference.solve import infer
 
     model = require_type(model, NoisyStatistics)
@@ -169,8 +144,6 @@ _CONSISTENT = {
 
 def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
     """Return the count of each cell of a network's tables, shape (n_cells,), and how the counts were computed."""
-    import numpy as np
-
     if not isinstance(observation, NoisyTables):
         return None, ""
     tables, how = [table.observed for table in observation.tables], "the noisy counts as they were drawn"
@@ -185,19 +158,11 @@ def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
 def describe_draws(
     model: Model, draws: list[list[float]], states: Sequence[Sequence[int]] = (), *, estimates: bool = False
 ) -> Analysis:
-    """Summarize posterior draws or point estimates that were released; nothing is inferred.
+    """Summarize posterior draws or point estimates that were released, at least one; nothing is inferred.
 
     For estimates, only the mean is computed: their spread shows the randomness of the mechanism, not the uncertainty
-    about the parameters.
-
-    Args:
-        model: the model whose parameters were drawn.
-        draws: the parameters of each draw; there is at least one draw.
-        states: the hidden states of each draw; empty for models without hidden states.
-        estimates: whether the draws are point estimates.
+    about the parameters. ``states`` is empty for models without hidden states.
     """
-    import numpy as np
-
     samples = np.asarray(draws, dtype=np.float64)
     n_draws, n_parameters = samples.shape
     means = samples.mean(axis=0).tolist()
@@ -228,8 +193,6 @@ def describe_draws(
 
 def _shares_of_states(model: Model, states: Sequence[Sequence[int]]) -> Floats | None:
     """Return, for each sequence and step, the share of the draws in each state."""
-    import numpy as np
-
     over_time = section_of(model.sections(), StatesOverTime)
     if over_time is None or not states:
         return None

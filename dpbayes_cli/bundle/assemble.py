@@ -43,6 +43,7 @@ from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -90,12 +91,8 @@ def assemble(
 ) -> ReleaseDocument:
     """Return the release document, which holds no exact value of the data.
 
-    Args:
-        draw: the output of the mechanism.
-        analysis: the posterior that was computed from the draw.
-        account_delta: the account's delta, at which the document states epsilon; 0 if the account has no delta.
-        ledger: the entry that charged the account.
-        title: the custodian's title for the release, if there is one.
+    ``account_delta`` is the account's delta, at which the document states epsilon; it is 0 if the account has no delta.
+    ``ledger`` is the entry that charged the account.
     """
     model, final_step = analysis.model, plan.final_step
     stated_delta = account_delta or spec.options.value("delta") or Decimal(0)
@@ -149,13 +146,7 @@ def assemble(
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:
-    """Return a guarantee as the document states it.
-
-    Args:
-        neighbors: the neighbor relation of the guarantee.
-        delta: the delta at which epsilon is stated unless the guarantee has a pure epsilon; 0 if the account has no
-            delta.
-    """
+    """Return a guarantee as the document states it: its pure epsilon, or its epsilon at ``delta`` (0 for no delta)."""
     statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
     points = getattr(guarantee, "points", ())
     prices_noise = isinstance(guarantee, PureDP) and bool(guarantee.shifts)
@@ -177,11 +168,7 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
 
 
 def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
-    """Return a plan at the price that a document states; an earlier version stated and charged the pure epsilon alone.
-
-    Args:
-        plan: the plan of the document's request at today's price.
-    """
+    """Return a plan at the price that its document states; an earlier version stated and charged pure epsilon alone."""
     return plan if _states_price(stated) else plan.at_price(plan.guarantee.former)
 
 
@@ -240,7 +227,6 @@ def _privacy_unit(spec: ReleaseSpec, record_unit: str) -> str:
 
 
 def _software() -> dict[str, str]:
-    import numpy as np
     from opendp.mod import get_opendp_version
 
     return {

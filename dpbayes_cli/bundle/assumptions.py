@@ -36,12 +36,7 @@ _DROPPED = "not counted, and their number is private"
 def assumptions(
     spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan, record_unit: str, *, has_private_bounds: bool
 ) -> list[str]:
-    """Return the assumptions of the guarantee and of the posterior.
-
-    Args:
-        record_unit: what a record of the source is, such as a physical line.
-        has_private_bounds: whether the release found the bounds of the data privately.
-    """
+    """Return the assumptions of the guarantee and of the posterior; a record unit is, for example, a physical line."""
     relation = _RECORDS if spec.privacy.unit is None else _UNITS
     sentences = [relation[spec.privacy.neighbors].format(unit=record_unit)]
     if record_unit == "physical line":

@@ -113,10 +113,7 @@ class Noise(_Part, frozen=True, kw_only=True):
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The summary of one parameter's posterior.
-
-    For a single released draw, and for point estimates, all fields except ``mean`` are null.
-    """
+    """The summary of one parameter's posterior; for one released draw and for estimates, only ``mean`` is not null."""
 
     mean: float
     sd: float | None
@@ -328,11 +325,7 @@ class _Versioned(msgspec.Struct):
 
 
 def parse_document(content: bytes) -> ReleaseDocument:
-    """Read a release document.
-
-    Raises:
-        VerificationError: the content is not a release document, or a later version wrote it.
-    """
+    """Read a release document; raise ``VerificationError`` if it is none, or if a later version wrote it."""
     if content.count(b"[") + content.count(b"{") > _MAX_CONTAINERS:
         raise VerificationError("release.json has too many lists and objects to be a release document")
     try:
@@ -352,11 +345,7 @@ def parse_document(content: bytes) -> ReleaseDocument:
 
 
 def parse_draw(content: bytes) -> SealedDraw:
-    """Read a sealed draw.
-
-    Raises:
-        VerificationError: the payload is not a sealed draw.
-    """
+    """Read a sealed draw; raise ``VerificationError`` if the payload is none."""
     try:
         return msgspec.json.decode(content, type=SealedDraw)
     except (msgspec.DecodeError, RecursionError):

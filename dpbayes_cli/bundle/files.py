@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.analysis import Analysis, analyze, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.core.mechanism import Mechanism
@@ -18,9 +19,6 @@ from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES, GROUPS = "states.csv", "groups.parquet"
 States = list[list[list[float]]]
@@ -28,11 +26,7 @@ States = list[list[list[float]]]
 
 
 def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
-    """Return the privatized statistics of a release.
-
-    Raises:
-        SpecError: posterior draws or estimates were released instead.
-    """
+    """Return the privatized statistics of a release; a release of draws or estimates is a ``SpecError``."""
     if document.noise is None:
         raise SpecError(
             "the bundle holds released draws, not statistics that a posterior can be inferred from",
@@ -79,10 +73,7 @@ def analysis_of_draw(
 
 
 def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
-    """Return the bytes of ``tables.csv``, with the count and the posterior of each cell of a network's tables.
-
-    The result is None if the model is not a network, or if posterior draws were released instead of counts.
-    """
+    """Return the bytes of ``tables.csv``, one line per cell of a network; None without a network or without counts."""
     tables = section_of(analysis.model.sections(), NetworkTables)
     if tables is None or analysis.counts is None:
         return None
@@ -95,12 +86,7 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
 
 def states_csv(model: Model, states: States | None) -> bytes | None:
-    """Return the bytes of ``states.csv``: the most likely state, and all probabilities, by sequence and step.
-
-    Args:
-        model: the model, which names the sequences, the steps and the states.
-        states: rounded probabilities, as a document holds them; if they are None, the result is None.
-    """
+    """Return the bytes of ``states.csv``: the most likely state and all rounded probabilities, by sequence and step."""
     over_time = section_of(model.sections(), StatesOverTime)
     if over_time is None or states is None:
         return None
@@ -113,11 +99,7 @@ def states_csv(model: Model, states: States | None) -> bytes | None:
 
 
 def rounded_states(states: Floats | None) -> States | None:
-    """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1.
-
-    Args:
-        states: shape (n_sequences, n_steps, n_states); None if the model has no states.
-    """
+    """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1."""
     return (
         states
         if states is None

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dpbayes_cli import __version__
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _ELEMENT = re.compile(r"([^\[\]]+)\[(.*)\]", re.DOTALL)
 _N_CHAINS = 4
@@ -23,21 +21,14 @@ _MIN_DRAWS = 4
 
 
 def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
-    """Return the bytes of a file for ``arviz.from_netcdf``.
+    """Return the bytes of a file for ``arviz.from_netcdf``; ``labels`` become attributes of the group ``posterior``.
 
     Parameters like ``theta[a]`` and ``theta[b]`` become one variable ``theta`` with a coordinate ``theta_label``.
-
-    Args:
-        labels: texts that become attributes of the group ``posterior``.
-
-    Raises:
-        ValueError: a parameter is both a number and a vector.
     """
     import io
 
     import h5netcdf
     import h5py
-    import numpy as np
 
     chains = by_chain(analysis)
     sink = io.BytesIO()
@@ -76,11 +67,7 @@ def by_chain(analysis: Analysis) -> Floats:
 def elements_by_variable(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
     """Return, for each variable, the label and the column index of each element; a scalar has the label None.
 
-    Args:
-        parameters: names such as ``mean`` or ``theta[a]``, whose label is ``a``.
-
-    Raises:
-        ValueError: a parameter is both a number and a vector.
+    The label of the parameter ``theta[a]`` is ``a``. A parameter that is both a number and a vector is a ValueError.
     """
     by_variable: dict[str, list[tuple[str | None, int]]] = {}
     for column, name in enumerate(parameters):

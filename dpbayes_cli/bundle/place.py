@@ -35,11 +35,7 @@ from dpbayes_cli.bundle.write import check_target, new_directory, scratch_direct
 def check_place(target: Path, *, sealed: bool) -> None:
     """Refuse a target at which the bundle cannot be written; a release calls this before anything is charged.
 
-    Args:
-        sealed: whether the ledger holds the draw of this release. If so, an existing target may be its bundle.
-
-    Raises:
-        OutputError: the bundle cannot be written, or the target exists and the release is not sealed.
+    If the ledger holds the draw of the release (``sealed``), an existing target may be its bundle.
     """
     if not (sealed and os.path.lexists(target)):
         check_target(target)
@@ -52,16 +48,13 @@ def place_bundle(
     published: Mapping[str, str] | None,
     say: Callable[[str], None],
 ) -> dict[str, str]:
-    """Write the bundle, or verify the bundle that the target already holds.
+    """Write the bundle, or verify the bundle that the target already holds; return the digest of each file by name.
 
     Args:
         document: the sealed release.
         analyze: a function that returns the posterior of the release; it is called only if files are written.
         published: the digest of each file, if the release was published before; otherwise None.
         say: a function that shows a message to the user.
-
-    Returns:
-        The digest of each file, by file name.
 
     Raises:
         OutputError: the target exists and does not hold this bundle, or holds a damaged copy of it.
@@ -121,11 +114,7 @@ def max_file_bytes(document: ReleaseDocument, name: str) -> int:
 
 
 def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument) -> None:
-    """Check the files on disk against their expected digests.
-
-    Raises:
-        OutputError: a file is missing or has another digest.
-    """
+    """Raise ``OutputError`` if a file on disk is missing or has another digest."""
     for name, expected in digests.items():
         try:
             digest = file_digest(target / name, max_file_bytes(document, name))

@@ -38,19 +38,12 @@ _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]"
 
 @dataclass(frozen=True)
 class Bundle:
-    """A release document with the spec, the model and the mechanism that it states.
+    """A release document with the spec, the model and the mechanism that it states."""
 
-    Attributes:
-        document: the release.
-        spec: the release request, with all defaults.
-        model: the model of the spec, with the privately found bounds if there are any.
-        mechanism: the mechanism of the release.
-    """
-
-    document: ReleaseDocument
-    spec: ReleaseSpec
-    model: Model
-    mechanism: Mechanism
+    document: ReleaseDocument  # the release
+    spec: ReleaseSpec  # the release request, with all defaults
+    model: Model  # the model of the spec, with the privately found bounds if there are any
+    mechanism: Mechanism  # the mechanism of the release
 
 
 def read_bundle(bundle: Path) -> Bundle:
@@ -64,11 +57,7 @@ def read_bundle(bundle: Path) -> Bundle:
 
 
 def bundle_of(document: ReleaseDocument) -> Bundle:
-    """Build the spec, the model and the mechanism that a document states.
-
-    Raises:
-        VerificationError: release.json holds no valid spec, or the document contradicts the spec.
-    """
+    """Build the spec, the model and the mechanism that a document states; see ``read_bundle`` for errors."""
     try:
         spec = spec_of(document)
         model, mechanism = model_of(document), mechanism_type(spec.mechanism)()
@@ -154,12 +143,7 @@ def _without_nulls(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_document(bundle: Path) -> ReleaseDocument:
-    """Read the release document of a bundle.
-
-    Raises:
-        OutputError: there is no bundle at this path.
-        VerificationError: release.json holds no valid release document.
-    """
+    """Read the release document of a bundle; see ``read_bundle`` for errors."""
     content = read_file(bundle / RELEASE)
     if content is None:
         hint = "name the directory that the release printed"
@@ -174,11 +158,7 @@ def read_document(bundle: Path) -> ReleaseDocument:
 
 
 def open_regular(path: Path) -> int | None:
-    """Open a regular file for reading, following no link; return its descriptor, or None if there is no such file.
-
-    Raises:
-        OutputError: the file exists but cannot be opened.
-    """
+    """Open a regular file for reading, following no link; return its descriptor, or None if there is no such file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -194,12 +174,7 @@ def open_regular(path: Path) -> int | None:
 def file_digest(path: Path, max_bytes: int) -> str | None:
     """Return the digest of a regular file, following no link; None if there is no such file.
 
-    Args:
-        max_bytes: the largest size in bytes that the file may have.
-
-    Raises:
-        VerificationError: the file is larger than ``max_bytes``.
-        OutputError: the file exists but cannot be opened.
+    A file of more than ``max_bytes`` is a ``VerificationError``; one that cannot be opened is an ``OutputError``.
     """
     descriptor = open_regular(path)
     if descriptor is None:
@@ -213,12 +188,7 @@ def file_digest(path: Path, max_bytes: int) -> str | None:
 
 
 def read_file(path: Path) -> bytes | None:
-    """Return the content of a regular file, following no link; None if there is no such file.
-
-    Raises:
-        VerificationError: the file is larger than ``MAX_TEXT_BYTES``.
-        OutputError: the file exists but cannot be opened.
-    """
+    """Return the content of a regular file of at most ``MAX_TEXT_BYTES``; see ``file_digest``."""
     descriptor = open_regular(path)
     if descriptor is None:
         return None

@@ -42,12 +42,8 @@ _WIDTH = 110
 def registry_yaml(document: ReleaseDocument, texts: Mapping[str, str]) -> bytes:
     """Return the bytes of the entry.
 
-    Args:
-        texts: the custodian's texts by field. The name of a field is its path below ``deployment``, such as
-            ``basic.name``.
-
-    Raises:
-        SpecError: the entry has no text field with this path, or the field does not allow this text.
+    ``texts`` holds the custodian's texts by field; a field is named by its path below ``deployment``, such as
+    ``basic.name``. An unknown field, or a text that a field does not allow, is a ``SpecError``.
     """
     entry = registry_entry(document)
     for path, text in texts.items():

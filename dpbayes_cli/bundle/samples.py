@@ -7,20 +7,18 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.csv_escape import escape_row
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import OutputError, SpecError
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 from dpbayes_cli.bundle.read import analysis_of, bundle_of, open_regular
 from dpbayes_cli.bundle.report.intervals import STORED_LEVEL, Intervals, sampled_intervals, stored_intervals
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.bundle.write import write_new
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.analysis import Analysis
-    from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _MAX_NUMBER_BYTES = {"parquet": 16, "csv": 26, "netcdf": 16}
 """An upper bound on the bytes per number. In CSV, the longest number is -2.2250738585072014e-308 with its separator;
@@ -31,11 +29,7 @@ _LIBRARIES = {"netcdf": ("h5netcdf", "h5py")}
 
 
 def check_format(file_format: str) -> None:
-    """Refuse a format whose libraries are not installed; a release calls this before anything is charged.
-
-    Raises:
-        SpecError: a library is missing.
-    """
+    """Refuse a format whose libraries are not installed; a release calls this before anything is charged."""
     missing = [name for name in _LIBRARIES.get(file_format, ()) if find_spec(name) is None]
     if missing:
         raise SpecError(
@@ -46,11 +40,7 @@ def check_format(file_format: str) -> None:
 
 
 def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[str, str]:
-    """Return the metadata of a samples file, for formats that can hold texts.
-
-    Args:
-        report: how the samples were computed; after ``dpbayes infer``, this differs from the report in the document.
-    """
+    """Return the metadata of a samples file; after ``dpbayes infer``, the report is not the one in the document."""
     return {
         "release_id": document.release_id,
         "model": document.model,
@@ -61,18 +51,10 @@ def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[st
 
 
 def write_samples(path: Path, analysis: Analysis, file_format: str, labels: Mapping[str, str]) -> None:
-    """Write the posterior samples to a new file.
+    """Write the posterior samples to a new file; the labels are metadata, which only a netCDF file holds.
 
     A CSV or Parquet file has one column per parameter and one row per sample. The file must not exist, and no other
     process may write to its directory.
-
-    Args:
-        path: the file to create.
-        file_format: parquet, csv or netcdf.
-        labels: metadata, which only a netCDF file holds.
-
-    Raises:
-        OutputError: the file cannot be written.
     """
     if file_format == "netcdf":
         from dpbayes_cli.bundle.netcdf import netcdf_bytes
@@ -97,11 +79,7 @@ def _write_parquet(path: Path, analysis: Analysis) -> None:
 
 
 def intervals_of_bundle(bundle: Path, document: ReleaseDocument, level: float) -> Intervals:
-    """Return the intervals of a released posterior at a level, from the samples in its bundle.
-
-    Raises:
-        OutputError: the samples cannot be read.
-    """
+    """Return the intervals of a released posterior at a level, from the samples in its bundle."""
     if level == STORED_LEVEL:
         return stored_intervals(document)
     report = document.inference
@@ -112,8 +90,6 @@ def intervals_of_bundle(bundle: Path, document: ReleaseDocument, level: float) -
 
 def _read_samples(path: Path, file_format: str) -> Floats:
     """Return the numbers in a samples file, shape (n_samples, n_parameters)."""
-    import numpy as np
-
     descriptor = open_regular(path)
     if descriptor is None:
         raise OutputError(f"there is no file {path.name!r} in the bundle")
@@ -137,12 +113,7 @@ def max_samples_bytes(file_format: str, parameters: Sequence[str], n_samples: in
 
 
 def are_samples(path: Path, file_format: str, parameters: Sequence[str], n_samples: int) -> bool:
-    """Return whether a file holds finite samples, with one column per parameter and one row per sample.
-
-    Args:
-        file_format: parquet, csv or netcdf; a netCDF file is not opened, and the result is True.
-        n_samples: the expected number of rows.
-    """
+    """Return whether a file holds finite samples, a column per parameter and a row per sample; netCDF is not opened."""
     if file_format == "netcdf":
         return True
     expected = list(escape_row(parameters) if file_format == "csv" else parameters)

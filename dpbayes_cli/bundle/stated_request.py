@@ -14,11 +14,7 @@ _SPEC, _MODEL = "built_spec", "built_model"
 
 
 def spec_of(document: ReleaseDocument) -> ReleaseSpec:
-    """Return the spec that a document states.
-
-    Raises:
-        SpecError: the document holds no valid spec.
-    """
+    """Return the spec that a document states; raise ``SpecError`` if it is not valid."""
     attributes = vars(document)
     if _SPEC not in attributes:
         attributes[_SPEC] = stored_spec(document.spec)
@@ -26,11 +22,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
 
 
 def model_of(document: ReleaseDocument) -> Model:
-    """Return the model of a release, with the privately found bounds if there are any.
-
-    Raises:
-        SpecError: the document holds no valid spec.
-    """
+    """Return the model of a release, with the privately found bounds if there are any; see ``spec_of``."""
     attributes = vars(document)
     if _MODEL not in attributes:
         attributes[_MODEL] = spec_of(document).build_model(bounds_of(document))

@@ -21,11 +21,7 @@ from dpbayes_cli.base.errors import OutputError
 
 
 def check_target(target: Path) -> None:
-    """Refuse a target at which no new file or directory can be written; make its missing parent directories.
-
-    Raises:
-        OutputError: the target exists, or its directory cannot be made or written.
-    """
+    """Refuse a target at which no new file or directory can be written; make its missing parent directories."""
     try:
         str(target).encode("utf-8")
     except UnicodeEncodeError:
@@ -52,13 +48,8 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
     """Yield a private directory next to the target, and rename it to the target if the block ends without an error.
 
     Before that, its files get mode 0600, the directory gets mode 0700, and all are synced to disk. If the block raises
-    an error, the directory is removed, and nothing becomes visible.
-
-    Args:
-        moment: the modification time of all files; None keeps the times at which they were written.
-
-    Raises:
-        OutputError: the directory cannot be written, or the target exists by now.
+    an error, the directory is removed, and nothing becomes visible. Files keep the times at which they were written
+    unless ``moment`` is given. An ``OutputError`` says that the directory cannot be written, or that the target exists.
     """
     with scratch_directory(target) as partial:
         yield partial
@@ -71,11 +62,7 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
 
 @contextmanager
 def scratch_directory(target: Path) -> Iterator[Path]:
-    """Yield a private directory next to a target, and remove it afterwards if it still exists.
-
-    Raises:
-        OutputError: the directory cannot be created or written.
-    """
+    """Yield a private directory next to a target, and remove it afterwards if it still exists."""
     try:
         with locked_directory(target) as partial:
             yield partial
@@ -84,11 +71,7 @@ def scratch_directory(target: Path) -> Iterator[Path]:
 
 
 def publish_file(target: Path, content: bytes) -> None:
-    """Write a file completely or not at all, readable by its owner alone.
-
-    Raises:
-        OutputError: the file cannot be written, or the target exists.
-    """
+    """Write a new file completely or not at all, readable by its owner alone."""
     try:
         with new_file(target) as partial:
             partial.write_bytes(content)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_DOWN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.base.errors import amounts_text
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.commands.output import emit_result, say_already_done
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from decimal import Decimal
-
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import Account, State
     from dpbayes_cli.privacy.guarantee import Guarantee
@@ -20,29 +20,18 @@ def head_of(state: State) -> dict[str, Any]:
     return {"sequence": state.mark.sequence, "hash": state.head}
 
 
-def components(amounts: Mapping[str, str]) -> str:
-    """Return named amounts as one line of text, such as "epsilon 1, delta 0.000001"."""
-    from dpbayes_cli.base.errors import amounts_text
-
-    return amounts_text(amounts)
-
-
 def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
-    """Print an account after a change.
-
-    Args:
-        change: the account, and whether this run changed it; False if an earlier run has made the same change.
-    """
+    """Print an account after a change; the second part of ``change`` is False if an earlier run has made the change."""
     from dpbayes_cli.ledger.charging import unit_text
 
     account, changed = change
     if not changed:
         say_already_done()
     document = account_document(account)
-    left = f"closed on {account.closed}" if account.closed else f"remaining {components(document['remaining'])}"
+    left = f"closed on {account.closed}" if account.closed else f"remaining {amounts_text(document['remaining'])}"
     emit_result(
         {**account_with_releases(ledger.account(account.name)), "already_done": not changed},
-        f"account {account.name}: {components(document['budget'])} under {account.neighbors} neighbors of "
+        f"account {account.name}: {amounts_text(document['budget'])} under {account.neighbors} neighbors of "
         f"{unit_text(account.unit)}, {left}",
         as_json=as_json,
     )
@@ -50,7 +39,6 @@ def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool
 
 def account_document(account: Account) -> dict[str, Any]:
     """Return an account as a JSON object; its keys are stable."""
-    from dpbayes_cli.base.numeric import decimal_text
     from dpbayes_cli.ledger.admitted_releases import allowances, remaining_by_route
     from dpbayes_cli.ledger.budgets import component_texts
 
@@ -83,8 +71,7 @@ def account_document(account: Account) -> dict[str, Any]:
 def account_sentences(account: Account, last: Guarantee | None) -> str:
     """Return the notion of privacy in which an open account is kept, what is left, and how often it pays for more.
 
-    Args:
-        last: the guarantee of the last release; None if nothing was released.
+    ``last`` is the guarantee of the last release; it is None if nothing was released.
     """
     from dpbayes_cli.ledger.admitted_releases import admitted_releases
 
@@ -103,8 +90,6 @@ def account_sentences(account: Account, last: Guarantee | None) -> str:
 
 def _left(account: Account) -> str:
     """Return what is left of each total, such as "2.4 of epsilon 3 is left at delta 0.000001"."""
-    from dpbayes_cli.base.numeric import decimal_text
-
     total, remaining = dict(account.budget.total), account.remaining
     delta = total.pop("delta") if account.budget.kind == "renyi" else None  # its epsilon holds at this delta
     parts = [f"{short_text(remaining[name])} of {name} {short_text(amount)}" for name, amount in total.items()]
@@ -114,10 +99,6 @@ def _left(account: Account) -> str:
 
 def short_text(amount: Decimal) -> str:
     """Return an amount with at most six digits, rounded down."""
-    from decimal import ROUND_DOWN, Context
-
-    from dpbayes_cli.base.numeric import decimal_text
-
     return decimal_text(Context(prec=6, rounding=ROUND_DOWN).create_decimal(amount))
 
 

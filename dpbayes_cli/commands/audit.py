@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say
@@ -62,7 +63,6 @@ def command(
     nothing is charged or released. With --bundle, the audit verifies the bundle and takes the release request from it.
     """
     from dpbayes_cli.audit.attack import DOES_NOT_PROVE, audit
-    from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.spec.release_spec import build_spec
 
     flag_values = pop_document(flags)
@@ -97,7 +97,6 @@ def command(
 
 def _read_bundle_spec(bundle: Path) -> ReleaseSpec:
     """Return the spec of a bundle, after verifying the bundle without a ledger."""
-    from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.workflow.verification import verify_bundle
 
     verification = verify_bundle(bundle, None)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.errors import BudgetError, LedgerError, VerificationError, amounts_text
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.commands import budget_accounts, budget_trust, budget_upkeep
 from dpbayes_cli.commands.accounts import (
     account_document,
     account_sentences,
     account_with_releases,
-    components,
     head_of,
     short_text,
 )
@@ -23,7 +23,6 @@ from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger
 from dpbayes_cli.commands.output import detail, emit, emit_document, emit_json, emit_table, say, verbosity
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.errors import LedgerError
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import Account, State
 
@@ -99,13 +98,13 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             say(account_sentences(item, None if latest is None else latest.guarantee))
         _explain_delta(item, document)
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
-        allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())
+        allowed = ", ".join(f"{name} {amounts_text(amount)}" for name, amount in fitting.items())
         detail(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
         if document["routes"]:
-            detail(f"{item.name}: remaining by route of composition: {components(document['routes'])}")
+            detail(f"{item.name}: remaining by route of composition: {amounts_text(document['routes'])}")
         for analyst, limit in document["limits"].items():
-            remaining = components(limit["remaining"])
-            detail(f"{item.name}: analyst {analyst} may spend {components(limit['limit'])}, remaining {remaining}")
+            remaining = amounts_text(limit["remaining"])
+            detail(f"{item.name}: analyst {analyst} may spend {amounts_text(limit['limit'])}, remaining {remaining}")
     detail(f"ledger {ledger.location}, {state.mark.sequence} entries, head {state.head}")
     anchors = ledger.anchors(state)
     for anchor in anchors:
@@ -175,8 +174,6 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
     detected only with an anchor or a receipt. A receipt is a bundle, or the printed result of a release: each states
     an entry of the ledger.
     """
-    from dpbayes_cli.base.errors import VerificationError
-
     ledger = open_ledger(ledger_place)
     findings, state = ledger.findings()
     findings += budget_trust.receipt_findings(receipts, state)
@@ -232,7 +229,7 @@ def _explain_delta(account: Account, document: dict[str, Any]) -> None:
         implied = budget.epsilon_at(amounts, _DELTA) if any(amounts.values()) else None
         if implied is not None:
             shown = decimal_text(Context(prec=6, rounding=ROUND_CEILING).create_decimal(implied))
-            stated = components(component_texts(amounts))
+            stated = amounts_text(component_texts(amounts))
             detail(f"{account.name}: {subject}, {stated}, is epsilon {shown} at delta {delta}")
     if document["routes"]:
         detail(f"{account.name}: the total and the spent epsilon hold at delta {document['budget']['delta']}")
@@ -256,13 +253,11 @@ def _amount(row: dict[str, Any]) -> str:
         seen = ", ".join(f"gave up entry {mark['sequence']} of another chain" for mark in row.get("seen", []))
         return str(row.get("path") or seen)
     shown = {"epsilon", "delta", "rho", "mu", "rdp", "order"}
-    return components({name: value for name, value in (row.get("budget") or {}).items() if name in shown})
+    return amounts_text({name: value for name, value in (row.get("budget") or {}).items() if name in shown})
 
 
 def _read_state(ledger: Ledger) -> tuple[State, LedgerError | None]:
     """Return the state of the ledger, and an error to raise if the ledger is damaged; print a line for each damage."""
-    from dpbayes_cli.base.errors import LedgerError
-
     if not ledger.storage.exists:
         return ledger.state(compare=False), None
     findings, state = ledger.findings(compare=False)
@@ -275,8 +270,6 @@ def _read_state(ledger: Ledger) -> tuple[State, LedgerError | None]:
 
 
 def _find_account(state: State, name: str) -> Account:
-    from dpbayes_cli.base.errors import BudgetError
-
     if name not in state.accounts:
         raise BudgetError(f"there is no account {name!r}", hint="to list the accounts: dpbayes budget show")
     return state.accounts[name]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.commands.accounts import print_account
 from dpbayes_cli.commands.options import Command, DecimalType, ledger_options, open_ledger, reason_option
 from dpbayes_cli.commands.output import printable
@@ -83,7 +85,6 @@ def open_(
     Data that one account has paid for are refused by all others, except by those opened with --separate-population.
     If ACCOUNT is open already with the same total, the command does nothing.
     """
-    from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.privacy.neighbors import Neighbors
     from dpbayes_cli.spec.release_spec import check_name
 
@@ -147,7 +148,6 @@ def limit(
     analyst (release --analyst NAME), and must fit that analyst's limit and the account's total. Limits may add up to
     more than the total. The tool does not check who runs a release: anyone can give any analyst's name.
     """
-    from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.ledger.limits import limit_entry
     from dpbayes_cli.spec.release_spec import check_name
 
@@ -213,11 +213,7 @@ def _stated(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[s
 def _budget(
     totals: dict[str, Decimal | None], order: Decimal | None, orders: str | None, *, basic: bool, gaussian: bool
 ) -> Budget:
-    """Return the budget that the options state.
-
-    Raises:
-        click.UsageError: the options state no total, or more than one.
-    """
+    """Return the budget that the options state; refuse options that state no total, or more than one."""
     from dpbayes_cli.ledger.union_budget import stated_budget
 
     stated = {**_stated(totals, needed=False), **({} if order is None else {"order": order})}
@@ -228,8 +224,6 @@ def _budget(
 
 
 def _orders(text: str) -> tuple[Decimal, ...]:
-    from dpbayes_cli.base.numeric import parse_decimal
-
     try:
         return tuple(parse_decimal(item) for item in text.split(","))
     except ValueError:

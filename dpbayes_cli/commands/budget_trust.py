@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.errors import LedgerError, OutputError, VerificationError
 from dpbayes_cli.commands.accounts import head_of
 from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger, reason_option
 from dpbayes_cli.commands.output import emit_result, say, say_already_done
@@ -123,7 +124,6 @@ def key(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> Non
 
     To change the key, set $DPBAYES_LEDGER_KEY to the old one, and name the new one as FILE.
     """
-    from dpbayes_cli.base.errors import LedgerError
     from dpbayes_cli.ledger.key import create_key, read_key
 
     ledger = open_ledger(ledger_place, new_key=file)
@@ -149,13 +149,7 @@ COMMANDS = (anchor, adopt, key)
 
 
 def read_receipt(path: Path) -> Mark:
-    """Return the ledger entry that a receipt states; a receipt is a bundle, or the printed result of a release.
-
-    Raises:
-        OutputError: there is no such file.
-        VerificationError: the file holds no receipt.
-    """
-    from dpbayes_cli.base.errors import OutputError, VerificationError
+    """Return the ledger entry that a receipt states; a receipt is a bundle, or the printed result of a release."""
     from dpbayes_cli.bundle.read import read_file
     from dpbayes_cli.ledger.chain import Mark
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.commands.accounts import head_of
 from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger, reason_option
 from dpbayes_cli.commands.output import emit, emit_json, emit_result, say, say_already_done
@@ -100,7 +101,6 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
     among the saved entries. Entries that cannot be read are listed, and are missing from the totals. The damaged file
     is not changed, and the new ledger accepts no charge until dpbayes budget adopt.
     """
-    from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.ledger.rebuild import unfinished
     from dpbayes_cli.ledger.upkeep import salvage
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
 from dpbayes_cli.commands.progress import reading_shown
 from dpbayes_cli.commands.request_command import (
@@ -20,8 +23,6 @@ from dpbayes_cli.commands.request_command import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dpbayes_cli.sources.column_profile import ColumnProfile
     from dpbayes_cli.workflow.file_check import FileCheck
 
@@ -46,7 +47,6 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
     Prints encoding, separator, columns and ranges, the cells that a spec would not read, and what to do about them.
     Nothing is written or charged.
     """
-    from dpbayes_cli.base.errors import Interrupted, SpecError
     from dpbayes_cli.sources.column_profile import share_done
     from dpbayes_cli.sources.location import locate
     from dpbayes_cli.spec.release_spec import build_spec, convert_layout
@@ -85,8 +85,6 @@ def _stated_protection(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _document(check: FileCheck) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from dpbayes_cli.workflow.suggested_spec import suggested_model
 
     layout = None if check.layout is None else asdict(check.layout)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
 import click
 
 from dpbayes_cli.commands.output import emit, output_options, say
@@ -26,13 +33,6 @@ def command(as_json: bool) -> None:
 
     Each command is printed before it runs. The demo has a ledger of its own, and leaves nothing behind.
     """
-    import os
-    import shlex
-    import subprocess
-    import sys
-    import tempfile
-    from pathlib import Path
-
     import numpy as np
 
     if as_json:
@@ -56,7 +56,5 @@ def command(as_json: bool) -> None:
 
 def _flush() -> None:
     """Write what was printed before another process prints."""
-    import sys
-
     sys.stdout.flush()
     sys.stderr.flush()

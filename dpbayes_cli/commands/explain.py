@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.commands.output import emit_result, output_options
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 @output_options
 def command(name: str, as_json: bool) -> None:
     """Explain the model or mechanism NAME: what it releases, guarantees and assumes, and the papers it is from."""
-    from dpbayes_cli.base.errors import SpecError, nearest
     from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type
 
     models, mechanisms = model_names(), mechanism_names()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,6 @@ def command(
     The bundle is public already: the command needs neither the data nor the ledger, and no budget. It does not change
     the bundle.
     """
-    import json
-
     import msgspec
     from msgspec.structs import replace
 

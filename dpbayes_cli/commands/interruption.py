@@ -37,10 +37,7 @@ def explanation() -> str:
 
 
 def explain_release(ledger: Ledger, charge: Charge) -> str:
-    """Return whether an interrupted release was charged, and what to type next.
-
-    If the ledger does not answer within seconds, the text says which command shows whether the release was charged.
-    """
+    """Return whether an interrupted release was charged, and what to type next, even if the ledger does not answer."""
     answers: list[ReleaseRecord | None] = []
 
     def ask() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.commands.output import output_options, printable
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ class DecimalType(click.ParamType[Decimal]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
         """Return the decimal, parsed exactly; refuse any other text."""
-        from dpbayes_cli.base.numeric import parse_decimal
-
         try:
             return value if isinstance(value, Decimal) else parse_decimal(value)
         except ValueError as error:
@@ -89,14 +88,9 @@ def ledger_options(function: Command) -> Command:
 
 
 def open_ledger(place: str | None, *, new_key: Path | None = None) -> Ledger:
-    """Return the ledger of a command, with the key that the environment names.
+    """Return the ledger at the value of ``--ledger``, with the key that the environment names.
 
-    Args:
-        place: the value of ``--ledger``; None means the default place.
-        new_key: the key file that the command creates if it does not exist; the environment may name it already.
-
-    Raises:
-        LedgerError: the place or the key cannot be used.
+    The environment may already name the file ``new_key``, which the command creates if it does not exist.
     """
     from dpbayes_cli.ledger.key import read_key
     from dpbayes_cli.ledger.ledger import Ledger

@@ -95,11 +95,7 @@ def emit(text: str) -> None:
 
 
 def emit_document(text: str) -> None:
-    """Print a part of the result that has its own lines, such as JSON, CSV or Markdown.
-
-    Raises:
-        OutputError: standard output cannot be written.
-    """
+    """Print a part of the result that has its own lines, such as JSON, CSV or Markdown."""
     try:
         click.echo(printable_lines(text), nl=not text.endswith("\n"))
     except BrokenPipeError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.errors import Interrupted
 from dpbayes_cli.commands.options import DecimalType
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, verbosity
 from dpbayes_cli.commands.progress import delayed_bar
@@ -95,7 +96,6 @@ def command(
     pure epsilon (pure), of epsilon and delta (renyi), of rho (zcdp) and of mu (gdp), and how many such releases each
     pays for. The last three have totals that imply epsilon 3 at delta 1e-6.
     """
-    from dpbayes_cli.base.errors import Interrupted
     from dpbayes_cli.privacy.guarantee import check_delta
     from dpbayes_cli.workflow.planning import SimulationEffort
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.csv_escape import csv_text
+from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.commands.options import PATH, bundle_argument
 from dpbayes_cli.commands.output import emit_document, emit_json, output_options, printable, say
 from dpbayes_cli.commands.request_command import pop_document, request_options, target_option
 from dpbayes_cli.spec.request_flags import LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.core.predicted import Prediction
 
 _CONFIDENTIAL = "the predictions are as confidential as the records that they describe"
@@ -49,7 +49,6 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     """
     import numpy as np
 
-    from dpbayes_cli.base.csv_escape import csv_text
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
     from dpbayes_cli.prediction.from_bundle import predictor

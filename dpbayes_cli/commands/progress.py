@@ -49,10 +49,7 @@ def delayed_bar(description: str) -> Iterator[Callable[[float], None]]:
 def reading_shown(share: Callable[[], float | None] | None = None, description: str = "reading") -> Iterator[None]:
     """Show how much of a file has been read, which reveals nothing about its records.
 
-    Args:
-        share: a function that returns the share that has been read, or None if it is unknown; by default, the share of
-            the bytes of the file.
-        description: the text beside the bar.
+    ``share`` returns the share that has been read, or None if it is unknown; by default, that of the file's bytes.
     """
     if not has_terminal():
         yield

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.address_space import check_address_space
+from dpbayes_cli.base.errors import SpecError, amounts_text
+from dpbayes_cli.base.process_hardening import disable_core_dumps
 from dpbayes_cli.commands import interruption
-from dpbayes_cli.commands.accounts import components
 from dpbayes_cli.commands.options import PATH, interval_option, ledger_option, open_ledger
 from dpbayes_cli.commands.output import (
     detail,
@@ -87,12 +89,9 @@ def command(
     DATA: files, globs, - (standard input) or a PostgreSQL table. The same command finishes a killed run, and shows a
     finished one again, at no cost.
     """
-    from dpbayes_cli.base.address_space import check_address_space
-
     interruption.explain_with(lambda: interruption.NOT_CHARGED)
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
-    from dpbayes_cli.base.process_hardening import disable_core_dumps
-    from dpbayes_cli.bundle.report.bounds_check import prior_outside_bounds
+    from dpbayes_cli.bundle.report.validity import prior_outside_bounds
     from dpbayes_cli.workflow.assumed import assumed_values
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
     from dpbayes_cli.workflow.release import release
@@ -138,7 +137,6 @@ def _read_request(
     data: tuple[str, ...], spec_path: Path | None, stated: dict[str, Any]
 ) -> tuple[ReleaseSpec, Location]:
     """Check the stated request and find the data; a path in a spec file is relative to the file."""
-    from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.sources.location import is_remote
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.workflow.release_data import locate_data
@@ -190,10 +188,10 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
         emit(f"private bounds cost {price_text(private.guarantee)} of this; the noise scale is for the widest bounds")
     if step.draws:
         what = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
-        emit(f"{step.draws} {what}: {components(prepared.plan.parameters)}")
+        emit(f"{step.draws} {what}: {amounts_text(prepared.plan.parameters)}")
     else:
         emit(f"noise scale {step.noise.scale:.6g} counts, on {len(names)} statistic{'s' * (len(names) != 1)}")
-    emit(f"would remain: {components(document['remaining'])}")
+    emit(f"would remain: {amounts_text(document['remaining'])}")
 
 
 def _document(outcome: PublishedRelease) -> dict[str, Any]:
@@ -253,6 +251,6 @@ def _show(outcome: PublishedRelease, level: float) -> None:
         emit(f"bounds    {bounds}")
     if valid := records_valid_text(document):
         emit(f"valid     {valid}")
-    emit(f"remaining {components(component_texts(outcome.remaining))} in account {document.account}")
+    emit(f"remaining {amounts_text(component_texts(outcome.remaining))} in account {document.account}")
     emit(f"receipt   entry {outcome.sequence}")
     emit(f"head      {outcome.head}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.errors import LedgerError, OutputError
 from dpbayes_cli.commands.options import PATH, interval_option, ledger_options, open_ledger
 from dpbayes_cli.commands.output import emit_document, emit_json, say
 
@@ -114,7 +116,7 @@ def _write_report(
 ) -> None:
     """Write the report of one bundle."""
     from dpbayes_cli.bundle.read import read_bundle
-    from dpbayes_cli.bundle.write import check_target, publish_file
+    from dpbayes_cli.bundle.write import check_target
 
     contents = read_bundle(bundle)
     document = contents.document
@@ -153,22 +155,13 @@ def _write_report(
             from dpbayes_cli.bundle.samples import intervals_of_bundle
 
             content = report_markdown(document, intervals_of_bundle(bundle, document, interval))
-    text = content.decode("utf-8")
-    if out is not None:
-        publish_file(out, content)
-        say(f"wrote {out}")
-    if as_json:
-        emit_json({**result, "report": text if out is None else None})
-    elif out is None:
-        emit_document(text)
+    _deliver(content, out, result, as_json=as_json)
 
 
 def _write_index(index: Path, out: Path | None, ledger_place: str | None, *, with_ledger: bool, as_json: bool) -> None:
     """Write the page that lists the bundles in a directory."""
-    import os
-
     from dpbayes_cli.bundle.report.index_page import index_html
-    from dpbayes_cli.bundle.write import check_target, publish_file
+    from dpbayes_cli.bundle.write import check_target
     from dpbayes_cli.workflow.bundle_index import budgets_of, bundles_in
 
     if out is not None:
@@ -177,24 +170,27 @@ def _write_index(index: Path, out: Path | None, ledger_place: str | None, *, wit
     bundles = bundles_in(index, Path(os.path.relpath(index, start)))
     ledger = open_ledger(ledger_place) if with_ledger else None
     content = index_html(bundles, budgets_of(bundles, ledger))
+    listed = [{"release_id": each.document.release_id, "bundle": each.name, "link": each.link} for each in bundles]
+    document = {"index": str(index), "out": None if out is None else str(out), "bundles": listed}
+    _deliver(content, out, document, as_json=as_json)
+
+
+def _deliver(content: bytes, out: Path | None, document: dict[str, Any], *, as_json: bool) -> None:
+    """Write a report to its file or, without one, to standard output; with ``--json``, print the JSON document."""
+    from dpbayes_cli.bundle.write import publish_file
+
+    text = content.decode("utf-8")
     if out is not None:
         publish_file(out, content)
         say(f"wrote {out}")
     if as_json:
-        listed = [{"release_id": each.document.release_id, "bundle": each.name, "link": each.link} for each in bundles]
-        document = {"index": str(index), "out": None if out is None else str(out), "bundles": listed}
-        emit_json({**document, "report": content.decode("utf-8") if out is None else None})
+        emit_json({**document, "report": text if out is None else None})
     elif out is None:
-        emit_document(content.decode("utf-8"))
+        emit_document(text)
 
 
 def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
-    """Return the account before and after the release, or a sentence that says why it is unknown.
-
-    Raises:
-        LedgerError: the ledger that the command names cannot be read or trusted.
-    """
-    from dpbayes_cli.base.errors import LedgerError
+    """Return the account before and after the release, or, unless the command names a ledger, why it is unknown."""
     from dpbayes_cli.workflow.reporting import budget_around
 
     try:
@@ -223,11 +219,10 @@ def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
 
 def _write_figures(bundle: Bundle, out: Path, interval: float) -> list[str]:
     """Write the figures of the page into a new directory; return the names of the files."""
-    from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.read import analysis_of
+    from dpbayes_cli.bundle.report.inline_svg import svg_file
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.report.page_figures import page_figures
-    from dpbayes_cli.bundle.report.svg_files import svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
     from dpbayes_cli.workflow.reporting import build_report_context
 

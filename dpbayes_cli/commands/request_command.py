@@ -166,11 +166,7 @@ def pop_document(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec that a file and flags state together, as nested dictionaries; flags override the file.
-
-    Raises:
-        SpecError: the file cannot be read, or is not plain YAML.
-    """
+    """Return the spec that a file and flags state together, as nested dictionaries; flags override the file."""
     if spec_path is None:
         return flags
     from dpbayes_cli.spec.groups_section import read_release_file
@@ -188,11 +184,7 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_count(records: Any, allowed: range, message: str) -> int:
-    """Return the number of records that a flag or a spec states.
-
-    Raises:
-        click.UsageError: the number is not an allowed integer.
-    """
+    """Return the number of records that a flag or a spec states; refuse all but the allowed integers."""
     try:
         n_records = int(str(records))
     except ValueError:

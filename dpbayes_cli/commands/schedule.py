@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.address_space import check_address_space
+from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.process_hardening import disable_core_dumps
 from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger, reason_option
 from dpbayes_cli.commands.output import (
@@ -60,7 +63,6 @@ def check(file: Path, as_json: bool) -> None:
     This reads no data and charges nothing. It exits with 5 if the releases cost more than the total that the file
     states.
     """
-    from dpbayes_cli.base.errors import BudgetError
     from dpbayes_cli.spec.schedule_file import read_schedule
     from dpbayes_cli.workflow.schedule import price_schedule
 
@@ -132,11 +134,8 @@ def run(
     the next release of each name that has no dates, and releases that were interrupted. A second run on the same day
     shows the same results, at no cost.
     """
-    from dpbayes_cli.base.address_space import check_address_space
-
     interruption.explain_with(lambda: interruption.NOT_CHARGED)
     check_address_space()
-    from dpbayes_cli.base.process_hardening import disable_core_dumps
     from dpbayes_cli.bundle.report.result_sentence import warnings_before
     from dpbayes_cli.spec.schedule_file import read_schedule
     from dpbayes_cli.workflow.schedule import appointments, chosen_by_name, opened_account
@@ -210,7 +209,6 @@ def show(file: Path, day: str | None, ledger_place: str | None, as_json: bool) -
 
 def _release(each: Appointment, data: tuple[str, ...], day: date, out: Path, ledger: Ledger) -> PublishedRelease:
     """Release one label of a schedule, or show it again."""
-    from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
     from dpbayes_cli.workflow.release import release
     from dpbayes_cli.workflow.release_data import locate_data

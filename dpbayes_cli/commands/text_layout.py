@@ -19,11 +19,7 @@ def line_width() -> int:
 
 
 def fill_lines(text: str, hanging: int = 0) -> str:
-    """Return a text with each line broken between words to fit the terminal.
-
-    Args:
-        hanging: the number of blanks by which the further parts of a broken line are indented more than its first.
-    """
+    """Return a text with lines that fit the terminal; the rest of a broken line has ``hanging`` blanks before it."""
     width = line_width()
     return "\n".join(part for line in text.split("\n") for part in _broken(line, width, hanging))
 
@@ -48,14 +44,10 @@ def _broken(line: str, width: int, hanging: int = 0) -> list[str]:
 def table_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, optional: Sequence[str] = ()
 ) -> list[str]:
-    """Return a table as lines; numbers are flush right, and empty columns are left out.
+    """Return a table as lines of a width; numbers are flush right, and empty columns are left out.
 
-    If the table is too wide, optional columns are left out until each row fits on one line. Then long cells are broken
-    between words. If this is not enough, each row becomes a paragraph.
-
-    Args:
-        width: the number of characters of a line.
-        optional: the columns that may be left out; the first is left out first.
+    If the table is too wide, optional columns are left out, the first of them first, until each row fits on one line.
+    Then long cells are broken between words. If this is not enough, each row becomes a paragraph.
     """
     table = [column for column in zip(columns, *rows, strict=True) if any(column[1:]) or not rows]
     for name in optional:

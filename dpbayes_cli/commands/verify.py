@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dpbayes_cli.base.errors import LedgerError, VerificationError
 from dpbayes_cli.commands.options import bundle_argument, ledger_options, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, say
 
@@ -29,7 +30,6 @@ def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bo
     This does not prove that the values came from the intended data, or from data at all. To test whether the mechanism
     keeps its guarantee, run dpbayes audit --bundle BUNDLE.
     """
-    from dpbayes_cli.base.errors import LedgerError, VerificationError
     from dpbayes_cli.workflow.verification import verify_bundle
 
     if no_ledger and ledger_place is not None:

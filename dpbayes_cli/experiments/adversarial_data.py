@@ -129,10 +129,7 @@ class AdversarialData(Study, frozen=True, kw_only=True):
 
 
 def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
-    """Return the largest log ratio of the probabilities of one draw, and the Renyi divergence of order 2.
-
-    Both are maxima over the neighboring data sets, which have one success more or less.
-    """
+    """Return the largest log ratio of a draw's probabilities, and divergence of order 2, to a neighboring data set."""
     own = log_softmax(sampler.logs((successes,)))
     loss = divergence = 0.0
     for other in (successes - 1, successes + 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 import numpy as np
@@ -27,10 +27,8 @@ from dpbayes_cli.experiments.results import CLEAR, Claim, Difference, GridPoint,
 from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, errors_at
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.spec.release_spec import build_spec
-
-if TYPE_CHECKING:
-    from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 
 Method = Literal["noise-aware", "naive", "ops", "non-private"]
 
@@ -61,7 +59,7 @@ class CaseSection(Section, frozen=True, kw_only=True):
 
     def model_on(self, domain: Any) -> ConjugatePosterior:
         model: Model = build_spec({"model": self.model, "domain": domain, "prior": self.prior}).build_model()
-        return cast("ConjugatePosterior", model)
+        return cast(ConjugatePosterior, model)
 
     @property
     def parameter_name(self) -> str:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 from scipy.spatial.distance import cdist
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.privacy.neighbors import Neighbors
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 
 INTERVAL = 0.9
 """The nominal probability of the central posterior intervals whose coverage is measured."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from msgspec import Meta
 from scipy import stats
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalized
 from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.plots import Plot, label_axes, stamped_panels
@@ -22,9 +22,6 @@ from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
 from dpbayes_cli.privacy.kinds import BoundedRange
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
 
 Method = Literal["non-private", "laplace-paper", "laplace-naive", "laplace", "ops"]
 Trials = dict[str, "Floats"]

@@ -6,20 +6,17 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core.columns import AnyColumn
 from dpbayes_cli.experiments.study import DROPPED
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.release_data import source_of
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Integers
 
 POLICY = DROPPED
 """The policy for files whose columns all have stand-ins: no record is dropped, and the number of records is public."""
@@ -47,10 +44,7 @@ def file_digest(path: str) -> str:
 
 
 def read_codes(path: str, columns: Sequence[AnyColumn]) -> Integers:
-    """Return the codes of all records of a file in their order, shape (n_records, n_columns); -1 for an invalid cell.
-
-    The ``role`` of a column is its name in the file.
-    """
+    """Return the codes of the records of a file, shape (n_records, n_columns); -1 stands for an invalid cell."""
     blocks: list[Integers] = [np.empty((0, len(columns)), dtype=np.int64)]
     with closing(source_of(SourceSection(), locate(path))) as source:
         source.check(columns, [column.role for column in columns])

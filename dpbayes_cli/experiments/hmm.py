@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from itertools import accumulate, product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 import numpy as np
 from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import count_cells
@@ -26,12 +27,9 @@ from dpbayes_cli.inference.dirichlet_rows import draw_theta
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.spec.release_spec import build_spec
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Integers
-    from dpbayes_cli.models.hmm import Hmm
-    from dpbayes_cli.privacy.noise import NoiseLaw
 
 Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 
@@ -63,7 +61,7 @@ class HmmCase(Section, frozen=True, kw_only=True):
 
     def model(self, states: int) -> Hmm:
         document = {"model": MODEL, "domain": {**self.domain, "states": states}, "prior": self.prior}
-        return cast("Hmm", build_spec(document).build_model())
+        return cast(Hmm, build_spec(document).build_model())
 
 
 class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):

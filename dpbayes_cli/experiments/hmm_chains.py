@@ -14,17 +14,14 @@ sampling); design notes, private Gibbs sampling (steps in two blocks).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import normalized_rows
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers, normalized_rows
 from dpbayes_cli.experiments.truncated_draws import draw_at_least, draw_dirichlet
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, held_out_log_likelihood
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
-    from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.models.hmm import Hmm
 
 
 class HmmPrediction(NamedTuple):
@@ -127,10 +124,7 @@ def _draw_in_blocks(
 
 
 def state_shares(states: Integers, transition: Floats, initial: Floats) -> Floats:
-    """Return the probabilities of each cell's state given the states before and after it, but without its records.
-
-    The shape is (n_trials, n_sequences, n_steps, n_states); see ``HmmDraw`` for the arguments.
-    """
+    """Return the probabilities of each cell's state, without its records, given the states before and after it."""
     trial = np.arange(len(states))[:, None, None]
     share = np.empty((*states.shape, initial.shape[1]))
     share[:, :, 0] = initial[:, None, :]

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.section import Positive, Section, require_type
@@ -26,9 +27,6 @@ from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.models.families.regression_domain import FeatureSection, NumberTarget, check_target
 from dpbayes_cli.spec.convert_section import Exact
 from dpbayes_cli.spec.release_spec import build_spec
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 Method = Literal["non-private", "truncated-sampler", "noise-aware"]
 

@@ -13,21 +13,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.langevin import Normals
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import BELOW_TARGET, UNTEMPERED, Calibrator, LangevinOptions
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy import noisy_descent
 from dpbayes_cli.privacy.conversions import bisect_floats, bounded_range_rdp
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 _SLOPE = 1.0
 """Upper bound on the norm of the gradient of a record's loss, for rows of norm one."""

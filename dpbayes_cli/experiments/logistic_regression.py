@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, cast
+from typing import Annotated, ClassVar, Literal, NamedTuple, cast
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.core.design import DesignMatrix, DesignRows
 from dpbayes_cli.core.langevin import Langevin
@@ -24,12 +25,9 @@ from dpbayes_cli.experiments.file_records import check_stand_ins, file_digest, r
 from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import SimulatedStudy, with_errors
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
 from dpbayes_cli.spec.convert_section import Exact
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gdp-langevin", "minami-langevin"]
 
@@ -95,7 +93,7 @@ class LogisticCase(Section, frozen=True, kw_only=True):
     def model(self, n_records: int) -> ConvexLossModel:
         features = tuple(part.feature(name) for name, part in sorted(self.features.items()))
         classes = Column(self.target.column, self.target.target().levels, self.target.impute)
-        kind = cast("type[ConvexLossModel]", model_type("logistic-regression"))
+        kind = cast(type[ConvexLossModel], model_type("logistic-regression"))
         return kind(laws.UnitRows(features), classes, LogisticLoss(), n_records * self.beta)
 
     def coded(self, path: str) -> tuple[Floats, Floats]:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount
 from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.registry import mechanism_type
@@ -23,11 +24,8 @@ from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.tables.infer_tables import possible_tables
 from dpbayes_cli.inference.tables.table_layout import TableLayout
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 MECHANISMS = dict.fromkeys(("laplace", "laplace-naive"), "laplace")
 MECHANISMS |= dict.fromkeys(("fourier-laplace", "fourier-naive"), "fourier-laplace")

@@ -82,9 +82,7 @@ def label_axes(axes: Axes, title: str, x: str, y: str = "", scales: str = "log l
 def stamped_panels(panels: Iterable[tuple[Any, ...]], columns: int, draw: Callable[..., None], title: str) -> Figure:
     """Return a figure with a grid of panels, one legend, and a title that states that it is not private.
 
-    Args:
-        panels: for each panel, the arguments of ``draw`` after the first, which is the panel's axes.
-        columns: the number of panels per row.
+    ``panels`` holds, for each panel, the arguments of ``draw`` after the first, which is the panel's axes.
     """
     keys = list(panels)
     height = -(-len(keys) // columns)

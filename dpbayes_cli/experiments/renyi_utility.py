@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 from scipy import special, stats
 
-from dpbayes_cli.base.numeric import normalized_rows
+from dpbayes_cli.base.numeric import Floats, normalized_rows
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import COMPLETE, CoinCase, Study, plan_release
@@ -22,12 +23,8 @@ from dpbayes_cli.inference.counts.count_windows import prior_term
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import largest_parameter
 from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.spec.convert_section import Exact
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.plan import Plan
-    from dpbayes_cli.privacy.noise import NoiseLaw
 
 Method = Literal[
     "rdp-direct", "rdp-diffuse", "rdp-concentrated", "gaussian-paper", "gaussian-naive", "gaussian", "laplace"

@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbayes_cli.base.canonical import canonical_json, digest
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Floats
 
 OURS = "dpbayes"
 """The source of claims that no paper makes."""
@@ -82,10 +80,7 @@ class PointOutcome(NamedTuple):
 
     @classmethod
     def averaged(cls, trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
-        """Return an outcome with means over trials, their standard errors (``NAME_se``), and further ``measures``.
-
-        If ``trials`` lacks a name, its mean and standard error are None.
-        """
+        """Return an outcome with means over trials (None without trials), their standard errors, and ``measures``."""
         for name in names:
             values = trials.get(name)
             measures[name] = None if values is None else float(values.mean())
@@ -207,10 +202,7 @@ class Comparison(NamedTuple):
     some: int = 0  # the sign that the difference must clearly have at one point or more; 0: not required
 
     def claims(self, at: str, results: Results, measure: str, clear: float = CLEAR) -> Iterator[Claim]:
-        """Yield the claim about a measure in the case ``at``, if any point has both methods.
-
-        Differences beyond ``clear`` standard errors are clear.
-        """
+        """Yield the claim about a measure in the case ``at``, if any point has both methods."""
         differences = results.differences(self.first, self.second, measure)
         if not differences:
             return

@@ -45,10 +45,7 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> Results:
-    """Compute the points of a study that its directory lacks, by ``jobs`` processes, and return all results.
-
-    ``progress`` is called after every point that is computed.
-    """
+    """Compute the points that a study's directory lacks, by ``jobs`` processes, and return all results."""
     grid = study.grid()
     if not grid:
         message = "there is nothing to compute: none of the methods can be run at the stated epsilons"

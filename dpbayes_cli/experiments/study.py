@@ -12,7 +12,7 @@ from decimal import Decimal
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, cast, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -21,19 +21,17 @@ import dpbayes_cli
 from dpbayes_cli.base.errors import SpecError, joined, nearest
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
 from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import mechanism_type, model_names
 from dpbayes_cli.core.section import Positive, Section
 from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import Claim, GridPoint, PointOutcome, Results, in_words
+from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.convert_section import Exact, convert_section
 from dpbayes_cli.spec.release_spec import build_spec, check_name
 from dpbayes_cli.spec.yaml_reader import read_spec_file
-
-if TYPE_CHECKING:
-    from dpbayes_cli.core.model import Model
-    from dpbayes_cli.core.plan import Plan
-    from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 """The policy under which every record holds an outcome, so that the number of successes is the statistic."""
@@ -81,7 +79,7 @@ class CoinCase(StudySection, frozen=True, kw_only=True):
     @property
     def model(self) -> BetaBernoulli:
         spec = build_spec({"model": "beta-bernoulli", "prior": {"alpha": self.alpha, "beta": self.beta}})
-        return cast("BetaBernoulli", spec.build_model())
+        return cast(BetaBernoulli, spec.build_model())
 
 
 class Study(StudySection, frozen=True, kw_only=True):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc, betaincinv, gammaincinv
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.privacy.conversions import bisect_floats
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
 
 MASS = 0.99
 """The probability that the unrestricted prior gives to the ball."""
@@ -144,11 +141,7 @@ def draw_restricted(shape: Floats, least: float, rng: np.random.Generator) -> Fl
 
 
 def draw_truncated_beta(a: Floats, b: Floats, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
-    """Draw from Beta(a, b) restricted to [low, high], by inversion.
-
-    If the probability of [low, high] underflows, an exponential draw from the more probable end is exact up to
-    rounding.
-    """
+    """Draw from Beta(a, b) restricted to [low, high]: by inversion or, if its probability underflows, near an end."""
     turned = a < b  # the mass is then towards 1, so that the distribution function keeps its digits at both ends
     a, b = np.where(turned, b, a), np.where(turned, a, b)
     low, high = np.where(turned, 1.0 - high, low), np.where(turned, 1.0 - low, high)

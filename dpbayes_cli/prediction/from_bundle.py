@@ -17,15 +17,11 @@ MAX_DRAWS = 1000
 
 
 def predictor(bundle: Bundle, target: str | None, analysis: Analysis | None = None) -> Predictor:
-    """Return the predictor of a bundle.
+    """Return the predictor of a bundle; raise ``SpecError`` if there is none.
 
     Args:
-        bundle: the release.
         target: the variable of a network to predict; None for the target that the spec names.
         analysis: a posterior of the release under another prior; None for the posterior in the bundle.
-
-    Raises:
-        SpecError: the model does not predict, the variable does not exist, or no variable is named.
     """
     model = bundle.model
     column = model.predicted_column(target)
@@ -35,12 +31,7 @@ def predictor(bundle: Bundle, target: str | None, analysis: Analysis | None = No
 def held_out(bundle: Bundle, data: str | Location, layout: dict[str, Any]) -> HeldOutScore | None:
     """Return the likelihood of a file's records; None if the model does not score whole records.
 
-    ``data`` is a path, a glob, ``-`` for standard input, or the address of a table. If ``layout`` is empty, the layout
-    in the spec of the release is used.
-
-    Raises:
-        SpecError: the bundle has no posterior of hidden states.
-        SourceError: the data cannot be read.
+    For ``data`` and ``layout`` see ``read_codes``. A bundle without a posterior of hidden states is a ``SpecError``.
     """
     model = bundle.model
     likelihood = model.held_out()

@@ -33,19 +33,12 @@ STAMP = "NOT PRIVATE: scores reveal something about the scored records; keep the
 
 @dataclass(frozen=True)
 class Figure:
-    """One score.
+    """One score."""
 
-    Attributes:
-        key: the name of the score in the JSON document.
-        value: the score; NaN if there is nothing to score.
-        label: the name of the score in printed text; empty if only the JSON document shows the score.
-        more: the text after the value.
-    """
-
-    key: str
-    value: float | int
-    label: str = ""
-    more: str = ""
+    key: str  # the name of the score in the JSON document
+    value: float | int  # the score; NaN if there is nothing to score
+    label: str = ""  # the name of the score in printed text; empty if only the JSON document shows the score
+    more: str = ""  # the text after the value
 
     @property
     def line(self) -> str:
@@ -58,17 +51,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of predictions on labeled records.
+    """The scores of predictions on labeled records."""
 
-    Attributes:
-        counts: how many records there are, how many are scored, and how many are not scored, by reason.
-        figures: the scores.
-        more: further parts of the JSON document, such as curves.
-    """
-
-    counts: tuple[Figure, ...]
-    figures: tuple[Figure, ...]
-    more: dict[str, Any] = dataclasses.field(default_factory=dict)
+    counts: tuple[Figure, ...]  # how many records there are, how many are scored, and how many are not, by reason
+    figures: tuple[Figure, ...]  # the scores
+    more: dict[str, Any] = dataclasses.field(default_factory=dict)  # further parts of the JSON document, such as curves
 
     def document(self, release_id: str, target: str, note: str) -> dict[str, Any]:
         """Return the scores as a JSON document; ``note`` is a caution about the predictions, or empty."""
@@ -87,15 +74,8 @@ def evaluate_bundle(
 ) -> tuple[str, str, Scores]:
     """Return the name of what is scored, a caution about the predictions (or ""), and the scores. NOT PRIVATE.
 
-    Args:
-        contents: the release.
-        data: labeled records; see ``read_codes``.
-        target: the variable of a network to predict.
-        layout: the layout of the file; empty: the layout in the spec of the release.
-
-    Raises:
-        SpecError: the model neither predicts nor scores whole records.
-        SourceError: the data cannot be read.
+    For ``data`` and ``layout`` see ``read_codes``; ``target`` is the variable of a network to predict. A model that
+    neither predicts nor scores whole records is a ``SpecError``.
     """
     import numpy as np
 
@@ -123,11 +103,8 @@ def evaluate_bundle(
 def scores_of(model: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None) -> Scores:
     """Return the scores of predictions.
 
-    Args:
-        model: the predictor.
-        predicted: its predictions.
-        targets: the true values, as class codes (-1 is missing) or as numbers (NaN is missing).
-        densities: the log predictive density of each target (NaN is missing); None if the model has no density.
+    Targets are class codes (-1 is missing) or numbers (NaN is missing). ``densities`` are the log predictive densities
+    of the targets (NaN is missing); they are None if the model has none.
     """
     import numpy as np
 

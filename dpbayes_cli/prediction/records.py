@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.spec.release_spec import convert_layout
 from dpbayes_cli.workflow.release_data import source_of
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.bundle.read import Bundle
-    from dpbayes_cli.core.predictor import Predictor
 
 
 def read_codes(
@@ -38,9 +36,6 @@ def read_codes(
         data: a path, a glob, ``-`` for standard input, or the address of a table.
         layout: the layout of the file; empty: the layout in the spec of the release.
         take: a function that is called with each block of codes, shape (n_records, n_columns).
-
-    Raises:
-        SourceError: the data cannot be read.
     """
     policy = bundle.spec.policy
     chosen = [i for i in range(len(predictor.columns)) if i != predictor.target]
@@ -68,9 +63,6 @@ def read_labeled(
     Targets are read as they are: there is no stand-in for an invalid target, and a number is neither clamped to its
     bounds nor rounded. ``take`` is called with each block of codes and its targets, shape (n_records,). Targets are
     codes of classes, with -1 for an invalid class, or numbers, with NaN for an invalid number.
-
-    Raises:
-        SourceError: the data cannot be read.
     """
     policy = bundle.spec.policy
     columns = [_as_released(column, policy) for column in predictor.columns]
@@ -94,13 +86,7 @@ def read_columns(
     *,
     take: Callable[[Integers], None],
 ) -> None:
-    """Read the columns that have these names in the file, as codes; for the other arguments see ``read_codes``.
-
-    An invalid cell gets the code -1.
-
-    Raises:
-        SourceError: the data cannot be read.
-    """
+    """Read the columns that have these names in the file, as codes with -1 for an invalid cell; see ``read_codes``."""
     plain = [replace(column, impute=None) for column in columns]
     reader = CodeReader(plain, RecordPolicy(bundle.spec.policy.neighbors), take)
     _read(bundle, layout, data, names, reader)

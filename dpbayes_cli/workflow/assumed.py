@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dpbayes_cli.bundle.report.prior_text import prior_values
+from dpbayes_cli.bundle.report.prior import prior_values
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.section import Section

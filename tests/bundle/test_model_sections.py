@@ -14,9 +14,8 @@ import pytest
 from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.bundle.files import rounded_states
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
-from dpbayes_cli.bundle.report.model_sections import MAX_FEATURES, drawn_sections
 from dpbayes_cli.bundle.report.page import report_html
-from dpbayes_cli.bundle.report.page_figures import page_figures
+from dpbayes_cli.bundle.report.page_figures import MAX_FEATURES, drawn_sections, page_figures
 from tests.bundle.pictures import EVIL, Page, check_picture
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_page import check as check_page
@@ -123,7 +122,7 @@ def test_the_report_has_a_section_about_states_with_every_picture(
 
 
 def test_many_features_plot_the_first(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.bundle.report.model_sections.MAX_FEATURES", 1)
+    monkeypatch.setattr("dpbayes_cli.bundle.report.page_figures.MAX_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
     bundle = read_bundle(Path("out"))
     (section,) = drawn_sections(bundle.document, bundle.model)

@@ -8,10 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.report.inline_svg import Picture
+from dpbayes_cli.bundle.report.inline_svg import Picture, svg_file
 from dpbayes_cli.bundle.report.probability_plots import emissions_plot, table_plot
 from dpbayes_cli.bundle.report.states_plot import states_plot
-from dpbayes_cli.bundle.report.svg_files import svg_file
 from dpbayes_cli.core.columns import Column
 from tests.bundle.pictures import HOSTILE, cells_of, check_picture
 

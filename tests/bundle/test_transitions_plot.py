@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.report.transitions_plot import MAX_TRANSITION_STATES, transitions_plot
+from dpbayes_cli.bundle.report.probability_plots import MAX_TRANSITION_STATES, transitions_plot
 from tests.bundle.pictures import check_picture, texts
 
 

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.core.registry import mechanism_type, model_type
-
-if TYPE_CHECKING:
-    from dpbayes_cli.bundle.document import ReleaseDocument
 
 _AUTHORS = "The dpbayes developers"
 _SOFTWARE = "dpbayes: private posterior release from the command line"
@@ -21,18 +18,12 @@ _SOFTWARE = "dpbayes: private posterior release from the command line"
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper behind a model or a mechanism: a row of ``papers.csv``.
+    """A paper behind a model or a mechanism: a row of ``papers.csv``."""
 
-    Attributes:
-        kind: ``inproceedings`` or ``article``.
-        authors: given and family names; "and" separates the authors.
-        venue: the proceedings or the journal.
-    """
-
-    kind: str
-    authors: str
+    kind: str  # ``inproceedings`` or ``article``
+    authors: str  # given and family names; "and" separates the authors
     title: str
-    venue: str
+    venue: str  # the proceedings or the journal
     year: str
 
     @property
@@ -61,11 +52,7 @@ def known_papers() -> tuple[Paper, ...]:
 
 
 def papers_of(source: str) -> list[Paper]:
-    """Return the papers that a text names, in the order of the text.
-
-    Args:
-        source: papers separated by semicolons; each begins with the name of its first author and contains its year.
-    """
+    """Return the papers that a text separates by semicolons; each begins with its first author and has its year."""
     return [
         paper
         for part in map(str.strip, source.split(";"))

@@ -11,10 +11,7 @@ _MATHEMATICAL = frozenset("+<>=~#^&")
 
 
 def ems(text: str) -> float:
-    """Return an upper estimate of a text's width in units of its font size.
-
-    No common font draws a text wider than this, except for a few rare letters.
-    """
+    """Return an upper estimate of a text's width, a few rare letters apart, in units of its font size."""
     return sum(map(_letter, text))
 
 

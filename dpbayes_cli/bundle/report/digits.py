@@ -9,11 +9,7 @@ _MAX_DECIMALS, _MAX_SIZE = 6, 1e12
 
 
 def rounded(value: float, width: float) -> str:
-    """Return a number as text, rounded to the place of the second significant digit of a width.
-
-    Args:
-        width: the width of the interval of the number; if it is not a positive number, four digits are shown.
-    """
+    """Return a number as text, rounded to the second digit of its interval's width; four digits without a width."""
     if not 0.0 < width < math.inf or not math.isfinite(value):
         return f"{value:.4g}"
     place = math.floor(math.log10(float(f"{width:.2g}"))) - 1

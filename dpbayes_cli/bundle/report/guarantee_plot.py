@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank_figure, inline_svg
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.tradeoff import Tradeoff
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from dpbayes_cli.privacy.guarantee import Guarantee
 
 _SIZE = (3.8, 2.2)
 _POINTS = 121
@@ -19,11 +16,7 @@ _MIN_DELTA = 1e-12
 
 
 def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
-    """Return the plots of a guarantee; a plot that would show nothing is left out.
-
-    Args:
-        epsilon, delta: the guarantee that the bundle states, marked by a dot; there is no dot if epsilon is None.
-    """
+    """Return the plots of a guarantee that show anything; a dot marks the stated epsilon (if any) and delta."""
     return [*_tradeoff(guarantee, epsilon, delta), *_renyi(guarantee)]
 
 
@@ -115,8 +108,6 @@ def _axes(panel: Axes, x: str, y: str) -> None:
 
 
 def _plain_orders(panel: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
     for axis in (panel.xaxis, panel.yaxis):
         low, high = axis.get_view_interval()
         axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))

@@ -24,15 +24,10 @@ _INTERVALS = 4
 
 @dataclass(frozen=True)
 class IndexedBundle:
-    """One row of the index.
+    """One row of the index."""
 
-    Attributes:
-        name: the name of the bundle's directory.
-        link: the relative path of the page of the bundle or, if there is none, of its text.
-    """
-
-    name: str
-    link: str
+    name: str  # the name of the bundle's directory
+    link: str  # the relative path of the page of the bundle or, if there is none, of its text
     document: ReleaseDocument
 
     @property
@@ -47,12 +42,7 @@ class IndexedBundle:
 
 
 def index_html(bundles: Sequence[IndexedBundle], budgets: Sequence[BudgetHistory | str]) -> bytes:
-    """Return the bytes of the page.
-
-    Args:
-        bundles: the bundles, in the order of the page.
-        budgets: the history of each account, or a sentence that says why it is unknown.
-    """
+    """Return the bytes of the page; ``budgets`` are histories of accounts, or sentences on why they are unknown."""
     figures = [each if isinstance(each, str) else budget_plot(each, f"budget-{i}") for i, each in enumerate(budgets)]
     return render_page("index.html.j2", bundles=bundles, figures=figures)
 

@@ -1,4 +1,4 @@
-"""Turn figures into SVG elements of a page, with the page's light or dark colors and with unique element names."""
+"""Turn figures into SVG elements of a page, with its light or dark colors and unique names, and into SVG files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from dpbayes_cli.base.figures import new_figure, svg_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 INK, QUIET, LINE, PAGE = "#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04"
 SERIES = ("#0a0a11", "#0a0a12", "#0a0a13", "#0a0a14")
@@ -35,30 +35,22 @@ _VIEW = re.compile('viewBox="([-0-9. ]*)"')
 _FONT = 9.0
 _MAX_ENLARGEMENT = 1.3
 """The largest number of screen pixels per point of a figure."""
+_VARIABLE = re.compile(r"var\(--([-a-z0-9]+)\)")
+_SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
+_LABEL_AND_SIZE = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the page.
+    """A figure of the page."""
 
-    Attributes:
-        name: a name of letters, digits and hyphens that is unique in the page.
-        svg: an SVG element.
-        caption: what the figure shows and what it leaves out, as plain text.
-    """
-
-    name: str
-    svg: str
-    caption: str
+    name: str  # a name of letters, digits and hyphens that is unique in the page
+    svg: str  # an SVG element
+    caption: str  # what the figure shows and what it leaves out, as plain text
 
 
 def blank_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels side by side, without frames, in the page's colors.
-
-    Args:
-        width, height: in inches.
-        columns: the number of panels.
-    """
+    """Return a figure with panels side by side, without frames, in the page's colors; its size is in inches."""
     figure = new_figure(width, height)
     panels = [figure.add_subplot(1, columns, place) for place in range(1, columns + 1)]
     for panel in panels:
@@ -102,11 +94,9 @@ def shown_text(parts: Sequence[str]) -> str:
 
 
 def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) -> str:
-    """Return a figure as an SVG element for a page.
+    """Return a figure in the placeholder colors of this module as an SVG element for a page.
 
-    Args:
-        figure: a figure in the placeholder colors of this module.
-        min_scale: the smallest number of pixels per point; on a screen too narrow for it, the figure scrolls.
+    ``min_scale`` is the smallest number of pixels per point; on a screen too narrow for it, the figure scrolls.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # this font may lack letters, which the reader's font then draws
@@ -126,3 +116,31 @@ def _adapted(tag: str, name: str) -> str:
     tag = _COLOR.sub(lambda color: f"var(--{_ROLES[color[0]]})", tag)
     tag = _NAME.sub(lambda start: f"{start[0]}{name}-", tag)
     return _PRECISE.sub(r"\1", tag).replace("xlink:href", "href")
+
+
+def svg_file(picture: Picture) -> bytes:
+    """Return the bytes of a figure as an SVG file that every program can read, in light colors on white."""
+    start = picture.svg.index(">") + 1
+    frame_match = _LABEL_AND_SIZE.search(picture.svg[:start])
+    if frame_match is None:
+        raise ValueError("the figure has no label or no size")
+    label, width, height = frame_match.groups()
+    frame = (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'width="{width}pt" height="{height}pt" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">\n'
+        f"<title>{escape(picture.caption)}</title>\n"
+        "<style>* { stroke-linejoin: round; stroke-linecap: butt; }</style>\n"
+        f'<rect width="100%" height="100%" fill="{_light()["page"]}"/>'
+    )
+    return (frame + _TAG.sub(lambda tag: _plain(tag[0]), picture.svg[start:])).encode("utf-8")
+
+
+def _plain(tag: str) -> str:
+    return _VARIABLE.sub(lambda role: _light()[role[1]], tag).replace(' href="#', ' xlink:href="#')
+
+
+@cache
+def _light() -> dict[str, str]:
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    return dict(_SETTING.findall(style[: style.index("}")]))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.privacy.lazy_numpy import np
 
 STORED_LEVEL = 0.9
 """The probability of the intervals that a release document holds."""
@@ -16,18 +15,11 @@ STORED_LEVEL = 0.9
 
 @dataclass(frozen=True)
 class Intervals:
-    """The central interval of each parameter.
+    """The central interval of each parameter."""
 
-    Attributes:
-        level: the probability of an interval.
-        ends: the lower and the upper end by parameter; a parameter without an interval is missing.
-        samples: the samples from which the ends were computed, shape (n_samples, n_parameters); None if the ends are
-            those in the document.
-    """
-
-    level: float
-    ends: Mapping[str, tuple[float, float]]
-    samples: Floats | None = None
+    level: float  # the probability of an interval
+    ends: Mapping[str, tuple[float, float]]  # by parameter; a parameter without an interval is missing
+    samples: Floats | None = None  # of which the ends are quantiles; None if the ends are those in the document
 
     @property
     def percent(self) -> str:
@@ -54,10 +46,7 @@ def stored_intervals(document: ReleaseDocument) -> Intervals:
 
 
 def share_without_noise(document: ReleaseDocument, parameter: str) -> float | None:
-    """Return the share of an interval's width that would remain without the noise for privacy; None if it is unknown.
-
-    The share is computed from the released values and the law of their noise alone.
-    """
+    """Return the share of an interval's width that would remain without the noise for privacy; None if unknown."""
     parts, sd = document.width.get(parameter), document.posterior[parameter].sd
     if parts is None or not sd or document.inference.method == "naive":
         return None
@@ -65,14 +54,7 @@ def share_without_noise(document: ReleaseDocument, parameter: str) -> float | No
 
 
 def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) -> Intervals:
-    """Return the intervals at a level: those in the document if it holds this level, else quantiles of the samples.
-
-    Args:
-        samples: the posterior samples of the release, shape (n_samples, n_parameters).
-        level: the probability of an interval.
-    """
-    import numpy as np
-
+    """Return the intervals at a level: those in the document if it holds this level, else quantiles of the samples."""
     stored = stored_intervals(document)
     if level == stored.level:
         return stored

@@ -11,60 +11,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 _SWEEPS = 24
 _PULLS = 12
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions of vertices and routes of edges.
+    """Positions of vertices and routes of edges."""
 
-    Attributes:
-        row: the row of each vertex, 0 at the top.
-        x: the horizontal center of each vertex.
-        routes: for each edge (parent, child), its horizontal position in each row between parent and child, from the
-            top.
-        width: the width of the widest row.
-        n_rows: the number of rows.
-    """
-
-    row: tuple[int, ...]
-    x: tuple[float, ...]
-    routes: dict[tuple[int, int], tuple[float, ...]]
-    width: float
-    n_rows: int
+    row: tuple[int, ...]  # the row of each vertex, 0 at the top
+    x: tuple[float, ...]  # the horizontal center of each vertex
+    routes: dict[tuple[int, int], tuple[float, ...]]  # by (parent, child), x in each row between them, from the top
+    width: float  # the width of the widest row
+    n_rows: int  # the number of rows
 
 
 @dataclass
 class _Rows:
-    """The items of each row: vertices, and lanes that are kept free for passing edges.
+    """The items of each row, by their numbers: first the vertices, then lanes that are kept free for passing edges."""
 
-    Items have numbers: first the vertices, then the lanes.
-
-    Attributes:
-        row: the row of each vertex.
-        items: the items of each row, from the left.
-        lanes: by parent and row, the lane that the edges of the parent use in the row.
-        above, below: for each item, the items in the row above or below to which an edge links it.
-    """
-
-    row: Sequence[int]
-    items: list[list[int]]
-    lanes: dict[tuple[int, int], int] = field(default_factory=dict)
-    above: dict[int, list[int]] = field(default_factory=dict)
-    below: dict[int, list[int]] = field(default_factory=dict)
+    row: Sequence[int]  # the row of each vertex
+    items: list[list[int]]  # the items of each row, from the left
+    lanes: dict[tuple[int, int], int] = field(default_factory=dict)  # by (parent, row), the lane of the parent's edges
+    above: dict[int, list[int]] = field(default_factory=dict)  # the items in the row above that edges link to an item
+    below: dict[int, list[int]] = field(default_factory=dict)  # the items in the row below that edges link to an item
 
 
 def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: float, max_width: float) -> Layout:
-    """Return a layout of a graph.
+    """Return a layout of a graph, given by the parents of each vertex.
 
     Args:
-        parents: the parents of each vertex.
         box: the width of a vertex.
         gap: the smallest gap between adjacent items of a row.
         lane: the width kept free for an edge that passes a row.
-        max_width: the largest width of the vertices of a row and of the gaps between them; a single vertex may be
-            wider.
+        max_width: the largest width of a row's vertices and the gaps between them; a single vertex may be wider.
     """
     capacity = max(1, int((max_width + gap) / (box + gap)))
     rows = _with_lanes(parents, split_rows(layers_of(parents), capacity))
@@ -90,14 +72,7 @@ def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
-    """Return the row of each vertex; a layer with more vertices than fit in a row becomes several rows.
-
-    The vertices of such a layer are distributed over its rows in turn, so that all these rows span the same width.
-
-    Args:
-        layer: the layer of each vertex.
-        capacity: the number of vertices that fit in a row.
-    """
+    """Return the row of each vertex; a layer that does not fit in a row is distributed in turn over several rows."""
     row, first = [0] * len(layer), 0
     for k in range(max(layer, default=-1) + 1):
         within = [i for i, level in enumerate(layer) if level == k]
@@ -175,7 +150,6 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
     Each sweep moves each item of a row to the mean position of its linked items, as nearly as the order and the gaps of
     the row allow in least squares. This is an isotonic regression.
     """
-    import numpy as np
     from scipy.optimize import isotonic_regression
 
     size = {item: box if item < n else lane for items in rows.items for item in items}
@@ -200,10 +174,7 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
 
 
 def _wanted(rows: _Rows, item: int, x: dict[int, float], *, upwards: bool) -> float:
-    """Return the mean center of the items in the previous row to which an item is linked.
-
-    If there are no such items, return the mean center of its linked items in the next row.
-    """
+    """Return the mean center of the items in the previous row, or else in the next row, to which an item is linked."""
     first, second = (rows.below, rows.above) if upwards else (rows.above, rows.below)
     linked = first.get(item) or second.get(item) or [item]
     return sum(x[other] for other in linked) / len(linked)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report import report_tables, wording
 from dpbayes_cli.bundle.report.intervals import Intervals
-from dpbayes_cli.bundle.report.prior_text import prior_text
+from dpbayes_cli.bundle.report.prior import prior_text
 from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
 from dpbayes_cli.bundle.report.validity import records_valid_text
 from dpbayes_cli.bundle.stated_request import model_of
@@ -17,11 +17,7 @@ _MARKS = "\\`|*_<>[]"
 
 
 def report_markdown(document: ReleaseDocument, intervals: Intervals | None = None) -> bytes:
-    """Return the bytes of ``report.md``.
-
-    Args:
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Return the bytes of ``report.md``; by default, it shows the intervals in the document."""
     guarantee = document.guarantee
     headline = f"**{wording.guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbors)."
     width = ["## Width of the posterior", wording.width_text(document), _table(report_tables.width_table(document))]

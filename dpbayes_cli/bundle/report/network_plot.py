@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path
 
 from dpbayes_cli.bundle.report.cut_text import cut_text, ems
 from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, draw_text, inline_svg
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MAX_VARIABLES = 40
 """The largest number of variables that are drawn."""
@@ -31,10 +32,7 @@ def network_plot(
 ) -> Picture:
     """Return the picture of a network, or of a part of it if it is large.
 
-    Args:
-        sizes: the number of values of each variable.
-        parents: the indices of the parents of each variable.
-        target: the variable to mark, or None.
+    ``sizes`` are numbers of values, ``parents`` are indices of variables, and the variable ``target`` is marked.
     """
     shown = shown_variables(parents, target)
     place = {i: k for k, i in enumerate(shown)}
@@ -59,10 +57,6 @@ def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tup
 
     If there are more than ``MAX_VARIABLES``, only the target and the first variables of its Markov blanket are drawn,
     or the first variables if there is no target.
-
-    Args:
-        parents: the parents of each variable.
-        target: the variable to mark, or None.
     """
     order = parents_first(parents)
     if len(order) <= MAX_VARIABLES:
@@ -107,9 +101,6 @@ def _top(row: int) -> float:
 
 
 def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, str], *, marked: bool) -> None:
-    from matplotlib.colors import to_rgba
-    from matplotlib.patches import FancyBboxPatch
-
     color = SERIES[1] if marked else SERIES[0]
     shape = FancyBboxPatch(
         (x - box / 2, top - _HEIGHT),
@@ -145,9 +136,6 @@ def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], b
 
 def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, end: _Point) -> None:
     """Draw a curve that is vertical at both ends, unless it is drawn already: the edges of one parent share pieces."""
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
     if (start, end) in drawn:
         return
     drawn.add((start, end))

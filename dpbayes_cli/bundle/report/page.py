@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.report import page_tables, report_tables, validity, wording
+from dpbayes_cli.bundle.report import report_tables, validity, wording
 from dpbayes_cli.bundle.report.citation import bibtex, citations
 from dpbayes_cli.bundle.report.intervals import Intervals
 from dpbayes_cli.bundle.report.page_figures import page_figures
@@ -33,13 +33,7 @@ def report_html(
     context: ReportContext = EMPTY_CONTEXT,
     intervals: Intervals | None = None,
 ) -> bytes:
-    """Return the bytes of the page.
-
-    Args:
-        analysis: the posterior of the release, computed again by ``analysis_of``.
-        context: what the page shows in addition to the bundle.
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Return the bytes of the page, by default with the intervals in the document."""
     return render_page(
         "page.html.j2",
         document=document,
@@ -48,7 +42,6 @@ def report_html(
         words=wording,
         validity=validity,
         tables=report_tables,
-        page=page_tables,
         intervals=intervals,
         warnings=warnings_before(document),
         sentence=result_sentence(document, intervals),

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from msgspec import UnsetType
+
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.guarantee_plot import guarantee_plots
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
-from dpbayes_cli.bundle.report.model_sections import DrawnSection, drawn_sections
+from dpbayes_cli.bundle.report.network_plot import network_plot, parents_first
 from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_plot, trace_plot
 from dpbayes_cli.bundle.report.prior import prior_densities, prior_ends
+from dpbayes_cli.bundle.report.probability_plots import emissions_plot, table_plot, transitions_plot
 from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
-from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.analysis import Analysis
-    from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
+from dpbayes_cli.bundle.report.states_plot import states_plot
+from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, states_text, tables_text
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _MAX_INTERVALS = 40
 _MAX_DENSITIES = 12
 _MAX_TRACED, _MAX_CHAINS = 4, 8
+MAX_FEATURES, MAX_TABLES = 12, 16
+"""The largest numbers of features and of tables that are plotted."""
 
 
 @dataclass(frozen=True)
 class PageFigures:
-    """The figures of the page, by section.
+    """The figures of the page, by section."""
 
-    Attributes:
-        guarantee: the curves of the guarantee; empty if the guarantee could not be recomputed.
-        intervals: one figure with the intervals of the first parameters; empty if there is only one parameter, or if
-            the parameters have different units.
-        densities: the posterior densities of the first parameters, or the spread of several estimates.
-        sections: the sections that the model declares, which replace the intervals and densities.
-        chains: the first parameters, each with its trace plot and rank histograms.
-    """
-
-    guarantee: list[Picture]
-    intervals: list[Picture]
-    densities: list[Picture]
-    sections: list[DrawnSection]
-    chains: list[tuple[str, list[Picture]]]
+    guarantee: list[Picture]  # the curves of the guarantee; empty if the guarantee could not be recomputed
+    intervals: list[Picture]  # one figure; empty if there is only one parameter, or if their units differ
+    densities: list[Picture]  # the posterior densities of the first parameters, or the spread of several estimates
+    sections: list[DrawnSection]  # the sections that the model declares, which replace the intervals and densities
+    chains: list[tuple[str, list[Picture]]]  # the first parameters, each with its trace plot and rank histograms
 
     @property
     def pictures(self) -> list[Picture]:
@@ -59,13 +56,7 @@ def page_figures(
     context: ReportContext = EMPTY_CONTEXT,
     intervals: Intervals | None = None,
 ) -> PageFigures:
-    """Draw the figures of the page, each with a unique name.
-
-    Args:
-        analysis: the posterior of the release, computed again by ``analysis_of``.
-        context: what the page shows in addition to the bundle.
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Draw the figures of the page, each with a unique name; for the arguments see ``report_html``."""
     shown = intervals or stored_intervals(document)
     guarantee, stated = context.guarantee, document.guarantee
     joint, densities = _posterior_pictures(document, analysis, shown)
@@ -91,10 +82,7 @@ def _posterior_pictures(
 
 
 def _density_pictures(document: ReleaseDocument, analysis: Analysis, shown: Intervals) -> list[Picture]:
-    """Return the densities of the first parameters, each on its own axis.
-
-    If they are known, a plot also shows the prior, and the width that the interval would have without noise.
-    """
+    """Return densities of the first parameters, with the prior and the interval's width without noise, if known."""
     summaries = list(document.posterior.items())[:_MAX_DENSITIES]
     what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
     ends, priors = prior_ends(document, analysis.model, shown.tails), prior_densities(document, analysis.model)
@@ -182,3 +170,79 @@ def _draws_text(name: str, draws: Floats, word: str) -> str:
     if len(draws) == 1:
         return f"{name}: one {word[:-1]}, {draws[0]:.4g}"
     return f"{name}: {len(draws)} {word} between {draws.min():.4g} and {draws.max():.4g}"
+
+
+@dataclass(frozen=True)
+class DrawnSection:
+    """A section of the page with its figures."""
+
+    title: str
+    pictures: list[Picture]
+    introduction: str = ""  # sentences before the figures
+    left_out: str = ""  # a sentence that says how many of the parts are plotted; empty if all are plotted
+    about_file: str = ""  # a sentence about the file with all values; empty if there is no such file
+
+
+def drawn_sections(document: ReleaseDocument, model: Model) -> Iterator[DrawnSection]:
+    """Yield the sections that the model declares, with their figures."""
+    for part in model.sections():
+        match part:
+            case NetworkTables():
+                yield _draw_network(document, part)
+            case StatesOverTime():
+                yield _draw_states(document, part)
+
+
+def _draw_network(document: ReleaseDocument, tables: NetworkTables) -> DrawnSection:
+    network = tables.network
+    pictures = [network_plot(network.names, network.sizes, network.parents, tables.target, "network")]
+    parts = {name: tables.split(values) for name, values in _summary_columns(document).items()}
+    drawn = drawn_tables(tables)
+    for i in drawn:
+        parents = {network.names[j]: network.levels[j] for j in network.parents[i]}
+        cells = {name: part[i] for name, part in parts.items()}
+        pictures.append(table_plot(network.names[i], network.levels[i], parents, cells, f"table-{i}"))
+    left_out = f"{len(drawn)} of {len(network)} tables are plotted." if len(drawn) < len(network) else ""
+    return DrawnSection("The network", pictures, left_out=left_out, about_file=tables_text(document))
+
+
+def drawn_tables(tables: NetworkTables) -> list[int]:
+    """Return the variables whose tables are plotted: the target, its children, then others, parents before children."""
+    target, parents = tables.target, tables.network.parents
+    order = list(parents_first(parents))
+    if target is not None:
+        children = [i for i in order if target in parents[i]]
+        order = list(dict.fromkeys([target, *children, *order]))
+    return order[:MAX_TABLES]
+
+
+def _draw_states(document: ReleaseDocument, over_time: StatesOverTime) -> DrawnSection:
+    parts = {name: over_time.split(values) for name, values in _summary_columns(document).items()}
+    pictures = []
+    if not isinstance(document.states, UnsetType):
+        pictures.append(states_plot(*over_time.axes, np.array(document.states), "states"))
+    for i, column in enumerate(over_time.features[:MAX_FEATURES]):
+        cells = {name: emissions[i] for name, (emissions, _, _) in parts.items()}
+        pictures.append(emissions_plot(column.role, column.levels, cells, f"emissions-{i}"))
+    _, transition, initial = parts["mean"]
+    pictures.append(transitions_plot(transition, initial, "transitions"))
+    n_features = len(over_time.features)
+    return DrawnSection(
+        "The states",
+        pictures,
+        "States have no names: they are numbered from 1, and the most frequent state is state 1.",
+        f"The emissions of the first {MAX_FEATURES} of {n_features} features are plotted."
+        if n_features > MAX_FEATURES
+        else "",
+        states_text(document),
+    )
+
+
+def _summary_columns(document: ReleaseDocument) -> dict[str, Floats]:
+    """Return mean, q05 and q95 of all parameters, shape (n_parameters,); a missing quantile is replaced by the mean."""
+    summaries = document.posterior.values()
+    return {
+        "mean": np.array([p.mean for p in summaries]),
+        "q05": np.array([p.mean if p.q05 is None else p.q05 for p in summaries]),
+        "q95": np.array([p.mean if p.q95 is None else p.q95 for p in summaries]),
+    }

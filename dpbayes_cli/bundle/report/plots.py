@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ParameterSummary
 from dpbayes_cli.bundle.report.cut_text import cut_text
 from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, blank_figure, inline_svg
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _MIN_DENSITY_SAMPLES = 100
 """If there are fewer samples, the plot shows a line for each sample instead of a density."""
@@ -40,8 +38,6 @@ def density_plot(
 
     Args:
         samples: shape (n_samples,).
-        summary: the released summary, with the median.
-        ends: the ends of the interval, if there is one.
         alone: whether the page has no other density; the figure is then larger.
         width_bar: the width that a bar above the density shows for comparison; None draws no bar.
         prior: points and densities of the prior, each of shape (n_points,), for a dashed line; None draws no line.
@@ -86,18 +82,11 @@ def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
 
 
 def density(samples: Floats) -> tuple[Floats, Floats]:
-    """Estimate a density between the smallest and the largest sample.
+    """Return points and densities between the smallest and the largest of several samples, all of shape (n,).
 
     The samples are reflected at both ends. Without this, the estimate would be too low at an end where the density is
     positive.
-
-    Args:
-        samples: shape (n_samples,), not all equal.
-
-    Returns:
-        Points and densities, both of shape (n_points,).
     """
-    import numpy as np
     from scipy.ndimage import gaussian_filter1d
 
     counts, edges = np.histogram(samples, _BINS)
@@ -131,13 +120,7 @@ def interval_plot(
 
 
 def trace_plot(chains: Floats, name: str, label: str) -> str:
-    """Return the trace plot of one parameter: a line for each chain through its draws in order.
-
-    Args:
-        chains: shape (n_chains, n_draws).
-    """
-    import numpy as np
-
+    """Return the trace plot of one parameter: a line for each chain through its draws, shape (n_chains, n_draws)."""
     figure, (panel,) = blank_figure(*_CHAIN_FIGURE_SIZE)
     shown = np.arange(0, chains.shape[1], -(-chains.shape[1] // _MAX_TRACE_POINTS))
     for chain, color in zip(chains, _colors(len(chains)), strict=True):
@@ -151,10 +134,7 @@ def trace_plot(chains: Floats, name: str, label: str) -> str:
 def rank_plot(chains: Floats, name: str, label: str) -> str:
     """Return a plot with a histogram for each chain: the ranks of its draws among the draws of all chains.
 
-    If the chains mix well, the histograms are flat.
-
-    Args:
-        chains: shape (n_chains, n_draws).
+    If the chains, of shape (n_chains, n_draws), mix well, the histograms are flat.
     """
     from dpbayes_cli.inference.diagnostics import rank_counts
 

@@ -1,29 +1,30 @@
-"""The prior of a release beside its posterior: intervals for tables, and densities for plots."""
+"""The prior of a release: its intervals for tables, its densities for plots, and its numbers in words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+import msgspec
 
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.core.model import Model
+from dpbayes_cli.base.numeric import Floats, float_text
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.files import bounds_of
+from dpbayes_cli.bundle.stated_request import spec_of
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.registry import model_type
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.privacy.lazy_numpy import np
+from dpbayes_cli.spec.version_1 import former_prior
 
 _POINTS = 400
 
 
 def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) -> dict[str, list[float]]:
-    """Return, for each parameter whose prior is known, the quantiles of the prior at two levels.
+    """Return, for each parameter whose prior is known, the quantiles of the prior at two levels from 0 to 1.
 
     If draws or estimates were released, no parameter has an entry, because their mechanism may restrict the prior.
-
-    Args:
-        tails: the two levels, from 0 to 1.
     """
-    import numpy as np
-
     quantiles = None if document.draws else model.prior_quantiles(np.asarray(tails))
     if quantiles is None:
         return {}
@@ -33,8 +34,6 @@ def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) 
 
 def prior_densities(document: ReleaseDocument, model: Model) -> dict[str, tuple[Floats, Floats]]:
     """Return points and prior densities by parameter, each of shape (n_points,); ``prior_ends`` says for which."""
-    import numpy as np
-
     if document.draws:
         return {}
     levels = np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]
@@ -45,3 +44,29 @@ def prior_densities(document: ReleaseDocument, model: Model) -> dict[str, tuple[
         if np.isfinite(q).all() and (steps > 0).all():
             densities[name] = (q[:-1] + steps / 2.0, np.diff(levels) / steps)
     return densities
+
+
+def prior_text(document: ReleaseDocument) -> str:
+    """Return the values of the prior that a release used, and whether it is the default of the model."""
+    spec = spec_of(document)
+    kind, domain = model_type(spec.model), spec.domain_at(bounds_of(document))
+    prior = kind.complete_prior(domain, spec.prior)
+    word = "stated"
+    if not any(item.required for item in msgspec.structs.fields(kind.prior_type)):
+        if prior == kind.complete_prior(domain, kind.prior_type()):
+            word = "default"
+        elif prior == msgspec.convert(former_prior(spec.model), kind.prior_type):
+            word = "default of an earlier version"
+    return f"{', '.join(prior_values(prior).values())} ({word})"
+
+
+def prior_values(prior: Section) -> dict[str, str]:
+    """Return, for each key of a prior that has a value, a text with the key and its numbers, such as "alpha 1"."""
+    values = msgspec.to_builtins(prior)
+    return {key: f"{key} {_numbers(value)}" for key, value in values.items() if value is not None and value != {}}
+
+
+def _numbers(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {_numbers(part)}" for name, part in value.items()) + "}"
+    return float_text(value) if isinstance(value, int | float) else str(value)

@@ -1,39 +1,48 @@
-"""Plot posteriors of probabilities: the table of a network's variable, or the emissions of a feature in each state.
+"""Plot posteriors of probabilities: a table of a network, and the emissions and the transitions of hidden states.
 
-Panels stand side by side and share the labels of their rows. Each row shows one probability: a dot marks its mean, and
-a line its 90 % interval.
+Tables and emissions are panels that stand side by side and share the labels of their rows. Each row shows one
+probability: a dot marks its mean, and a line its 90 % interval. Transitions are a table with shaded cells.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Rectangle
+
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.bundle.report.cut_text import cut_text
 from dpbayes_cli.bundle.report.inline_svg import (
     INK,
     LINE,
+    QUIET,
     SERIES,
     Picture,
+    blank_canvas,
     blank_figure,
+    draw_text,
     hue_of,
     inline_svg,
     shown_text,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.privacy.lazy_numpy import np
 
 MAX_TABLE_ROWS, MAX_TABLE_VALUES = 24, 8
-MAX_STATES, MAX_EMISSIONS = 8, 24
+MAX_STATES, MAX_EMISSIONS, MAX_TRANSITION_STATES = 8, 24, 12
 _FONT = 9.0
 _POINT = 1.0 / 72.0
 _TABLE_LABEL_EMS, _EMISSION_LABEL_EMS = 26.0, 20.0
 _MIN_PANEL_WIDTH = 1.05
 """In inches."""
+_WIDTH, _HEIGHT, _GAP = 0.52, 0.32, 0.12
+"""In inches: the sides of a cell, and the gap between the row of the first step and the other rows."""
+_LEFT, _TOP, _PAD = 1.0, 0.46, 0.08
+_MAX_OPACITY = 0.5
+"""The opacity of a cell with probability 1; numbers on it stay legible in light and dark colors."""
 
 
 def table_plot(
@@ -46,11 +55,7 @@ def table_plot(
     """Return a plot of a conditional probability table, with a panel for each value and a row for each table row.
 
     Of a large table, the first rows and values are plotted. A variable without parents has a single panel, with a row
-    for each value.
-
-    Args:
-        parents: the names of the values of each parent.
-        cells: the posterior mean, q05 and q95 of every cell, in C order over the parents and the child.
+    for each value. ``cells`` holds mean, q05 and q95 of every cell, in C order over the parents and the child.
     """
     n_rows = math.prod(map(len, parents.values()))
     panels = {key: part.reshape(n_rows, -1) for key, part in cells.items()}
@@ -83,10 +88,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
     """Return a plot of the probabilities of a feature's values, with a panel for each state and a row for each value.
 
     If there are many states or values, only the first states and the values that are most likely in some state are
-    plotted.
-
-    Args:
-        cells: mean, q05 and q95 of every probability, each of shape (n_states, n_values).
+    plotted. ``cells`` holds mean, q05 and q95 of every probability, each of shape (n_states, n_values).
     """
     mean = cells["mean"]
     columns = min(len(mean), MAX_STATES)
@@ -109,13 +111,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
 
 
 def drawn_values(mean: Floats) -> Integers:
-    """Return the ascending indices of the plotted values: all values, or the most likely values if there are many.
-
-    Args:
-        mean: shape (n_states, n_values).
-    """
-    import numpy as np
-
+    """Return the ascending indices of the plotted values: all values, or the most likely values if there are many."""
     most = np.argsort(-mean.max(axis=0), kind="stable")[:MAX_EMISSIONS]
     return np.sort(most)
 
@@ -130,14 +126,10 @@ def _draw_panels(
 ) -> Figure:
     """Draw probabilities.
 
-    Args:
-        cells: mean, q05 and q95 of every probability, each of shape (n_panels, n_rows).
-        titles: the title and the color of each panel.
-        sizes: the width of a panel and the total width of the margins, in inches, and the relative gap between panels.
-        has_bars: whether a bar reaches from 0 to each mean.
+    ``cells`` holds mean, q05 and q95 of every probability, each of shape (n_panels, n_rows). ``titles`` holds the title
+    and the color of each panel. ``sizes`` are the width of a panel and the total width of the margins, in inches, and
+    the relative gap between panels. With ``has_bars``, a bar reaches from 0 to each mean.
     """
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     panel_width, margin, gap = sizes
     mean, low, high = (cells[key] for key in ("mean", "q05", "q95"))
     places, end = range(len(labels)), axis_end(float(high.max()))
@@ -175,3 +167,43 @@ def _row_label(parents: Mapping[str, Sequence[str]], row: int) -> str:
         row //= len(levels)
     share = (_TABLE_LABEL_EMS - 1.0 * (len(row_values) - 1)) / len(row_values)
     return cut_text(", ".join(cut_text(value, max(share, 2.0)) for value in reversed(row_values)), _TABLE_LABEL_EMS)
+
+
+def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
+    """Return a table of mean probabilities in shaded cells: of the first state, and of moves from row to column."""
+    count = min(len(transition), MAX_TRANSITION_STATES)
+    width = max(_LEFT + count * _WIDTH + _PAD, 2.2)
+    height = _TOP + (count + 1) * _HEIGHT + _GAP + _PAD
+    figure, panel = blank_canvas(width, height)
+    middle = _LEFT + count * _WIDTH / 2
+    draw_text(panel, (middle, 0.12), "to state", _FONT, QUIET)
+    for k in range(count):
+        draw_text(panel, (_LEFT + (k + 0.5) * _WIDTH, 0.33), str(k + 1), _FONT)
+    rows = {"at first": initial, **{f"from state {k + 1}": transition[k] for k in range(count)}}
+    words = []
+    for k, (label, row) in enumerate(rows.items()):
+        _draw_row(panel, _TOP + k * _HEIGHT + (_GAP if k else 0.0), label, row[:count].tolist())
+        words.append(f"{label}: " + ", ".join(f"to {i} {_number(p)}" for i, p in enumerate(row[:count].tolist(), 1)))
+    caption = (
+        "Posterior means of the probability of each state at the first step (first row), and of each transition (one "
+        "row for each state that it starts from)."
+    )
+    caption += shown_text([f"the first {count} of {len(transition)} states"] if count < len(transition) else [])
+    return Picture(name, inline_svg(figure, name, f"{caption} {'; '.join(words)}.", 1.0), caption)
+
+
+def _draw_row(panel: Axes, top: float, label: str, probabilities: Sequence[float]) -> None:
+    middle = top + _HEIGHT / 2
+    draw_text(panel, (_LEFT - 0.1, middle), label, _FONT, align="right")
+    for k, p in enumerate(probabilities):
+        place = (_LEFT + k * _WIDTH, top)
+        panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, color=SERIES[0], alpha=_MAX_OPACITY * p, linewidth=0))
+        panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, facecolor="none", edgecolor=LINE, linewidth=0.6))
+        draw_text(panel, (place[0] + _WIDTH / 2, middle), _number(p), _FONT)
+
+
+def _number(p: float) -> str:
+    """Return a probability with two digits; only 0 is written 0.00, and only 1 is written 1.00."""
+    if 0.0 < p < 0.005:
+        return "<0.01"
+    return ">0.99" if 0.995 <= p < 1.0 else f"{p:.2f}"

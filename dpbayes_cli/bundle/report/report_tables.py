@@ -1,4 +1,4 @@
-"""The tables that are both on the page and in the Markdown report; their cells are texts."""
+"""The tables of the page and of the Markdown report, whose cells are texts, and sentences beside those of the page."""
 
 from __future__ import annotations
 
@@ -6,41 +6,53 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from decimal import ROUND_CEILING, Context
+from typing import TypeVar
 
+from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
 from dpbayes_cli.bundle.report.prior import prior_ends
+from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected
 from dpbayes_cli.bundle.report.result_sentence import findings_of
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, table_meanings
-
-if TYPE_CHECKING:
-    from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.tradeoff import Tradeoff
 
 MAX_ROWS = 40
 """Tables of the report are cut to this number of rows; a file of the bundle holds all rows."""
 _NUMERIC = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?( ?%)?|-")
+_DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
+_FALSE_ALARM_RATE = 0.05
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
+"""Rounds up to four digits, so that the table never understates epsilon."""
+_DIAGNOSTICS = {
+    "r_hat": "R-hat",
+    "ess_bulk": "effective sample size (bulk)",
+    "ess_tail": "effective sample size (tails)",
+    "ess_within_chains": "effective sample size (within chains)",
+    "agreement_p_value": "p-value of agreement between chains",
+}
+_GOOD = {
+    "r_hat": "at most 1.01",
+    "ess_bulk": "at least 400",
+    "ess_tail": "at least 400",
+    "agreement_p_value": "above 0.001",
+}
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table of texts.
-
-    Attributes:
-        rows: the rows that are shown.
-        n_rows: the number of rows in the file.
-        file: the file that holds all rows.
-        shares: for each row, a share from 0 to 1 that the page shows as a bar; empty if there are no bars.
-    """
+    """A table of texts."""
 
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    n_rows: int
-    file: str
-    shares: Sequence[float] = ()
+    rows: Sequence[Sequence[str]]  # the rows that are shown
+    n_rows: int  # the number of rows in the file
+    file: str  # the file that holds all rows
+    shares: Sequence[float] = ()  # for each row, a share from 0 to 1 that the page shows as a bar, if there are bars
 
     @property
     def is_numeric(self) -> list[bool]:
@@ -84,12 +96,7 @@ def meanings_table(document: ReleaseDocument) -> ReportTable:
 def posterior_table(
     document: ReleaseDocument, model: Model, intervals: Intervals | None = None, max_rows: int = MAX_ROWS
 ) -> ReportTable:
-    """Return mean, sd, median, interval and prior of each parameter; for estimates or one draw, only their values.
-
-    Args:
-        model: the model of the release.
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Return mean, sd, median, interval and prior of each parameter; for estimates or one draw, only their values."""
     summaries = list(document.posterior.items())
     if are_estimates(document) or (len(document.draws) == 1):
         one = "estimate" if are_estimates(document) else "draw"
@@ -145,3 +152,77 @@ def cut_table(
 ) -> ReportTable:
     """Return a table with a row for each item, up to ``MAX_ROWS`` rows."""
     return ReportTable(caption, columns, [row(item) for item in items[:MAX_ROWS]], len(items), file)
+
+
+def power_text(guarantee: Guarantee) -> str:
+    """Return a bound on the power of a test between neighboring data sets, in sentences; empty if there is no bound."""
+    power = math.ceil(1000.0 * Tradeoff(guarantee).power(_FALSE_ALARM_RATE)) / 10.0
+    if power >= 100.0:
+        return ""
+    return (
+        "Consider any hypothesis test that decides from this bundle which of two neighboring data sets was used. If "
+        f"the test has a false positive rate of at most {100 * _FALSE_ALARM_RATE:g} %, then its power (its true "
+        f"positive rate) is at most {power:g} %."
+    )
+
+
+def drawn_width_text(document: ReleaseDocument, expected: Expected) -> str:
+    """Return the standard deviation of the released draws and the one without privacy; empty if they are unknown."""
+    drawn, nonprivate = expected.drawn_sd, expected.drawn_nonprivate_sd
+    if not drawn or not nonprivate:
+        return ""
+    return (
+        f"In the same simulation, the standard deviation of `{next(iter(document.posterior))}` (as a root mean square) "
+        f"is {drawn:.4g} in the distribution of the released draws and {nonprivate:.4g} in the posterior without "
+        f"privacy. Privacy's share of the variance is {max(0.0, 1.0 - (nonprivate / drawn) ** 2):.1%}."
+    )
+
+
+def epsilon_table(guarantee: Guarantee) -> ReportTable:
+    """Return upper bounds on epsilon at a few values of delta; infinite bounds are left out."""
+    curve = Tradeoff(guarantee)
+    pairs = [(delta, curve.epsilon(delta)) for delta in _DELTAS if delta > guarantee.delta]
+    if guarantee.epsilon.is_finite():
+        pairs.append((float(guarantee.delta), float(guarantee.epsilon)))
+    finite = [(delta, epsilon) for delta, epsilon in pairs if math.isfinite(epsilon)]
+    return cut_table(
+        "Upper bound on epsilon at each delta",
+        ["delta", "epsilon"],
+        finite,
+        lambda pair: [f"{pair[0]:g}".replace("e-0", "e-"), f"{float(_FOUR_DIGITS.create_decimal(repr(pair[1]))):.4g}"],
+    )
+
+
+def expected_table(document: ReleaseDocument, expected: Expected) -> ReportTable:
+    """Return, for each parameter, the width of the released posterior and the width expected without privacy."""
+    columns = ["parameter", "width of the 90 % interval", "expected without privacy", "sd expected without privacy"]
+    rows = []
+    for name, width in list(expected.widths.items())[:MAX_ROWS]:
+        summary = document.posterior[name]
+        released = None if summary.q05 is None or summary.q95 is None else summary.q95 - summary.q05
+        numbers = (released, width.interval_width, width.sd)
+        rows.append([name, *("-" if x is None else rounded(x, x) for x in numbers)])
+    return ReportTable("Widths expected without privacy", columns, rows, len(expected.widths), "release.json")
+
+
+def budget_table(change: BudgetChange) -> ReportTable:
+    """Return the total, spent and remaining budget of the account before and after a release."""
+    columns = ["component", "total", "spent before", "spent after", "remaining after"]
+    amounts = (change.total, change.before, change.after, change.remaining)
+    rows = [[name, *(amount[name] for amount in amounts)] for name in change.total]
+    return ReportTable("The account before and after this release", columns, rows, len(rows), "")
+
+
+def diagnostics_table(document: ReleaseDocument) -> ReportTable:
+    """Return the diagnostics of the Markov chains, each with the range of its good values."""
+    values = document.inference.diagnostics
+    good = dict(_GOOD)
+    if required := values.get("ess_required"):  # a test of agreement between chains replaces the limit on R-hat
+        good |= {"r_hat": "near 1", "ess_within_chains": f"at least {required:,.0f}"}
+    rows = []
+    for key, title in _DIAGNOSTICS.items():
+        if key in values:
+            value = values[key]
+            rows.append([title, "-" if value is None else f"{value:.4g}", good[key]])
+    columns = ["diagnostic", "value", "good if"]
+    return ReportTable("Diagnostics: the worst value over all parameters", columns, rows, len(rows), "")

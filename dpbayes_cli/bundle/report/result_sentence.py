@@ -5,35 +5,25 @@ The terminal, the Markdown report and the page show these lines before anything 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.numeric import float_text
-from dpbayes_cli.bundle.document import StatedResult, ValidRecords
-from dpbayes_cli.bundle.report.bounds_check import left_bounds
+from dpbayes_cli.base.numeric import Floats, float_text
+from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument, StatedResult, ValidRecords
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
-from dpbayes_cli.bundle.report.validity import not_counted_text, validity_warning
+from dpbayes_cli.bundle.report.validity import left_bounds, not_counted_text, validity_warning
 from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text
 from dpbayes_cli.bundle.stated_request import model_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument
-    from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.privacy.lazy_numpy import np
 
 _MIN_DRAWS = 20
 """If fewer draws were released, the sentence shows their smallest and largest value instead of an interval."""
 
 
 def result_lines(document: ReleaseDocument, intervals: Intervals | None = None) -> list[str]:
-    """Return the first lines of a result, each a text of one or more sentences.
-
-    Args:
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Return the first lines of a result, each of one or more sentences, by default with the document's intervals."""
     sentences = result_sentence(document, intervals), privacy_width_sentence(document, intervals)
     return [*warnings_before(document), *filter(None, sentences)]
 
@@ -47,11 +37,7 @@ def warnings_before(document: ReleaseDocument) -> list[str]:
 
 
 def result_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
-    """Return a sentence with the estimates, their intervals and the guarantee.
-
-    Args:
-        intervals: the intervals to show; by default those in the document.
-    """
+    """Return a sentence with the estimates, their intervals (by default those in the document) and the guarantee."""
     shown = intervals or stored_intervals(document)
     findings = findings_of(document)
     *others, last = (_clause(fact, document, shown) for fact in findings.facts)
@@ -66,12 +52,7 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
 
 
 def stated_results(document: ReleaseDocument, samples: Floats) -> list[StatedResult]:
-    """Return the numbers that ``result_sentence`` states, with 90 % intervals.
-
-    Args:
-        document: the document, whose own results are not used.
-        samples: the samples of the posterior, shape (n_samples, n_parameters).
-    """
+    """Return the numbers that ``result_sentence`` states, with 90 % intervals, from the samples of the posterior."""
     shown, results = replace(stored_intervals(document), samples=samples), []
     for fact in findings_of(document).facts:
         name = list(document.posterior)[fact.parameter]
@@ -124,8 +105,6 @@ def _few(fact: Fact, document: ReleaseDocument) -> list[float]:
 def _estimate_and_ends(fact: Fact, document: ReleaseDocument, shown: Intervals) -> tuple[float, list[float]]:
     """Return the number that a fact is about, and the ends of its interval, if it has one."""
     if fact.of_samples is not None and shown.samples is not None:
-        import numpy as np
-
         low, median, high = np.quantile(fact.of_samples(shown.samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
         return median, [low, high]
     if fact.of_samples is not None and document.results:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
+
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.bundle.report.cut_text import cut_text, ems
 from dpbayes_cli.bundle.report.inline_svg import (
     HUES,
@@ -24,12 +28,8 @@ from dpbayes_cli.bundle.report.inline_svg import (
     inline_svg,
     shown_text,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.columns import Column
+from dpbayes_cli.core.columns import Column
+from dpbayes_cli.privacy.lazy_numpy import np
 
 MAX_SEQUENCES, MAX_STEPS = 40, 120
 MAX_NUMBERS = 800
@@ -80,12 +80,7 @@ class _Item:
 
 
 def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: str) -> Picture:
-    """Return a plot of the most likely state of the first sequences at their first steps.
-
-    Args:
-        sequences, steps: the data columns whose levels label the rows and the columns of the plot.
-        probabilities: the probabilities of each state, shape (n_sequences, n_steps, n_states).
-    """
+    """Return a plot of the most likely states; the probabilities have the shape (n_sequences, n_steps, n_states)."""
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)
     shown = probabilities[: shape[0], : shape[1]]
     state, level = shown.argmax(axis=2), levels_of(shown.max(axis=2))
@@ -110,8 +105,6 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
 
 def levels_of(likely: Floats) -> Integers:
     """Return, for each probability, the index of its opacity in ``STRENGTHS``."""
-    import numpy as np
-
     return np.searchsorted(np.array(list(STRENGTHS)), likely, side="right").astype(np.int64) - 1
 
 
@@ -135,10 +128,6 @@ def _width(label: str, font: float) -> float:
 
 
 def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> None:
-    import numpy as np
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
     alphas = list(STRENGTHS.values())
     looks = np.minimum(state, len(HUES)) * len(alphas) + level
     gap = min(0.04 * grid.cell, 0.01)
@@ -211,8 +200,6 @@ def _arrange(items: Sequence[tuple[str, float, str]], room: float, line: int) ->
 
 
 def _draw_item(panel: Axes, left: float, top: float, item: _Item) -> None:
-    from matplotlib.patches import Rectangle
-
     x, y = left + item.x, top + (item.line + 0.5) * _LINE
     if item.color:
         place = (x, y - _SWATCH / 2)
@@ -234,8 +221,6 @@ def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: b
 
 
 def _in_words(probabilities: Floats) -> str:
-    import numpy as np
-
     n_states = probabilities.shape[2]
     shares = np.bincount(probabilities.argmax(axis=2).ravel(), minlength=n_states) / probabilities[..., 0].size
     parts = [f"state {k + 1} in {share:.0%}" for k, share in enumerate(shares[: len(HUES) + 2].tolist())]
