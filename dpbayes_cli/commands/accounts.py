@@ -8,7 +8,6 @@ from dpbayes_cli.commands.output import emit_result, say_already_done
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from decimal import Decimal
 
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import Account, State
@@ -20,11 +19,11 @@ def head_of(state: State) -> dict[str, Any]:
     return {"sequence": state.mark.sequence, "hash": state.head}
 
 
-def components(amounts: Mapping[str, str]) -> str:
-    """Return named amounts as one line of text, such as "epsilon 1, delta 0.000001"."""
+def components(amounts: Mapping[str, object], *, up: bool | None = None) -> str:
+    """Return named amounts as one line of text; see ``amounts_text``."""
     from dpbayes_cli.base.errors import amounts_text
 
-    return amounts_text(amounts)
+    return amounts_text(amounts, up=up)
 
 
 def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
@@ -39,10 +38,12 @@ def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool
     if not changed:
         say_already_done()
     document = account_document(account)
-    left = f"closed on {account.closed}" if account.closed else f"remaining {components(document['remaining'])}"
+    left = (
+        f"closed on {account.closed}" if account.closed else f"remaining {components(document['remaining'], up=False)}"
+    )
     emit_result(
         {**account_with_releases(ledger.account(account.name)), "already_done": not changed},
-        f"account {account.name}: {components(document['budget'])} under {account.neighbors} neighbors of "
+        f"account {account.name}: {components(document['budget'], up=False)} under {account.neighbors} neighbors of "
         f"{unit_text(account.unit)}, {left}",
         as_json=as_json,
     )
@@ -103,22 +104,13 @@ def account_sentences(account: Account, last: Guarantee | None) -> str:
 
 def _left(account: Account) -> str:
     """Return what is left of each total, such as "2.4 of epsilon 3 is left at delta 0.000001"."""
-    from dpbayes_cli.base.numeric import decimal_text
+    from dpbayes_cli.base.numeric import decimal_text, short_text
 
     total, remaining = dict(account.budget.total), account.remaining
     delta = total.pop("delta") if account.budget.kind == "renyi" else None  # its epsilon holds at this delta
     parts = [f"{short_text(remaining[name])} of {name} {short_text(amount)}" for name, amount in total.items()]
     at = "" if delta is None else f" at delta {decimal_text(delta)}"
     return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} left{at}"
-
-
-def short_text(amount: Decimal) -> str:
-    """Return an amount with at most six digits, rounded down."""
-    from decimal import ROUND_DOWN, Context
-
-    from dpbayes_cli.base.numeric import decimal_text
-
-    return decimal_text(Context(prec=6, rounding=ROUND_DOWN).create_decimal(amount))
 
 
 def account_with_releases(account: Account) -> dict[str, Any]:

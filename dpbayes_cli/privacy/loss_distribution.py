@@ -10,14 +10,22 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta
-from dpbayes_cli.privacy.kinds import ApproximateDP, BoundedRange, GaussianDP, NoisyShift, PureDP, Shifts
+from dpbayes_cli.privacy.kinds import (
+    ApproximateDP,
+    BoundedRange,
+    GaussianDP,
+    NoisyShift,
+    PureDP,
+    Shifts,
+    ZeroConcentrated,
+)
 from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -34,7 +42,8 @@ _LARGEST_INTERVAL, _FEWEST_STEPS = 1e-4, 50
 _MOST_CELLS = 2e6
 _NEGLIGIBLE = 1e-3
 """The share of the variance of the privacy loss that the grid may add if it is wider than some losses."""
-_UP = Context(prec=6, rounding=ROUND_CEILING)
+_UP, _DOWN = Context(prec=6, rounding=ROUND_CEILING), Context(prec=6, rounding=ROUND_FLOOR)
+_CANNOT_PRICE = "a schedule cannot price this mechanism"
 
 
 @dataclass(frozen=True)
@@ -129,10 +138,15 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
             yield DominatingPair(_up(guarantee.epsilon), float(guarantee.delta), shifts=shifts), 1
         case GaussianDP():
             yield DominatingPair(mu=_up(guarantee.mu)), 1
+        case ZeroConcentrated():
+            same_noise = _DOWN.sqrt(2 * guarantee.rho)
+            raise BudgetError(
+                f"{_CANNOT_PRICE}: its guarantee is the rho of zCDP, which gives no pair of distributions",
+                hint=f"for noise of the same size, state mu: {decimal_text(same_noise)} in place of the cost",
+            )
         case _:
             raise BudgetError(
-                "a schedule cannot price this mechanism: its guarantee is a curve of Renyi divergences, which gives no "
-                "pair of distributions",
+                f"{_CANNOT_PRICE}: its guarantee is a curve of Renyi divergences, which gives no pair of distributions",
                 hint="choose a mechanism with a pure epsilon or with Gaussian DP, such as laplace",
             )
 

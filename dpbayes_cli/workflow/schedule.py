@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Context, Decimal
 from difflib import unified_diff
 
-from dpbayes_cli.base.errors import BudgetError
+from dpbayes_cli.base.errors import BudgetError, SourceError
 from dpbayes_cli.base.numeric import decimal_text, exact_sum
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -20,6 +21,7 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.loss_distribution import JointPrice, joint_price
 from dpbayes_cli.spec.schedule_file import Schedule, ScheduleEntry
 from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.release_data import locate_data
 
 _EXACT = Context(prec=100)
 _MAX_LINES = 60
@@ -103,7 +105,8 @@ def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = Non
         separate: see ``Ledger.open_account``.
 
     Raises:
-        BudgetError: the price is above the total, or the account is open with other terms.
+        BudgetError: the price is above the total, the account is open with other terms, or another account has paid for
+            the data.
     """
     if schedule.account in ledger.state().accounts:
         return opened_account(schedule, ledger), False
@@ -118,7 +121,17 @@ def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = Non
     privacy = schedule.entries[0].spec.privacy
     unit = None if privacy.unit is None else privacy.unit.column
     budget = ScheduleBudget(schedule.epsilon, schedule.delta, priced.price.epsilon, schedule.text, priced.guarantees)
-    return ledger.open_account(schedule.account, budget, privacy.neighbors, unit, separate)
+    return ledger.open_account(schedule.account, budget, privacy.neighbors, unit, separate, _sources(schedule))
+
+
+def _sources(schedule: Schedule) -> set[str]:
+    """Return the data that the schedule names, as far as they exist already."""
+    sources = set()
+    for entry in schedule.entries:
+        if entry.data:
+            with suppress(SourceError):
+                sources.add(locate_data(entry.spec.source, *entry.data).identity)
+    return sources
 
 
 def opened_account(schedule: Schedule, ledger: Ledger) -> Account:

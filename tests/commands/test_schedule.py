@@ -255,24 +255,34 @@ def test_an_account_without_a_schedule_is_not_used(dpbayes: Cli, schedule: Path)
         assert "holds no schedule" in refused.err
 
 
-@pytest.mark.parametrize("when", ["open", "amend"])
-def test_data_of_another_account_are_refused_unless_declared_separate(dpbayes: Cli, schedule: Path, when: str) -> None:
+def test_data_of_another_account_are_refused_unless_declared_separate(dpbayes: Cli, schedule: Path) -> None:
     assert dpbayes("release", "--spec", "rate.yaml", "--dataset", "clinic").code == 0
     flags = ["--separate-population", "--reason", "data of other people"]
+    refused = dpbayes("schedule", "open", schedule)
+    assert refused.code == 5
+    assert "'clinic' has paid for these data" in refused.err
+    assert "dpbayes schedule open FILE --separate-population" in refused.err
+    assert dpbayes("budget", "history", "nights").code == 5, "no account was opened"
     assert dpbayes("schedule", "open", schedule, flags[0]).code == 2
-    if when == "open":
-        assert dpbayes("schedule", "open", schedule, *flags).code == 0
-    else:
-        assert dpbayes("schedule", "open", schedule).code == 0
-        assert dpbayes("schedule", "run", schedule, *DAY).code == 5
-        assert dpbayes("budget", "amend", "nights", *flags).code == 0
+    assert dpbayes("schedule", "open", schedule, *flags).code == 0
     assert dpbayes("schedule", "run", schedule, *DAY).code == 0
+
+
+def test_the_account_of_a_schedule_cannot_be_declared_separate_afterwards(dpbayes: Cli, opened: Path) -> None:
+    assert dpbayes("release", "--spec", "rate.yaml", "--dataset", "clinic").code == 0
+    assert dpbayes("schedule", "run", opened, *DAY).code == 5
+    refused = dpbayes("budget", "amend", "nights", "--separate-population", "--reason", "data of other people")
+    assert refused.code == 5
+    assert "cannot be changed" in refused.err
+    assert "another schedule" in refused.err
+    assert dpbayes("schedule", "run", opened, *DAY).code == 5
 
 
 @pytest.mark.parametrize(
     "privacy",
     [
         "{rho: 0.01}\nmechanism: gaussian",
+        "{epsilon: 0.1, delta: 1e-7}\nmechanism: gaussian",
         "{epsilon: 0.1, order: 2}\nmechanism: rdp-diffuse\nrecords: 200\non_invalid: impute:0",
     ],
 )
@@ -281,6 +291,19 @@ def test_a_mechanism_without_a_pair_is_refused(dpbayes: Cli, schedule: Path, pri
     refused = dpbayes("schedule", "check", schedule)
     assert refused.code == 5, refused.err
     assert "cannot price this mechanism" in refused.err
+    assert ("mu: 0.141421 in place" in refused.err) == ("rho" in privacy)
+
+
+def test_noise_of_gaussian_dp_is_priced_with_other_noise(dpbayes: Cli, schedule: Path) -> None:
+    """A mu of 0.3 with a count that is randomized response at 0.2."""
+    change(schedule.parent / "rate.yaml", "{epsilon: 0.1}", "{mu: 0.3}\nmechanism: gaussian")
+    assert dpbayes("schedule", "check", schedule).code == 0
+    assert dpbayes("schedule", "open", schedule).code == 0
+    assert run(dpbayes, schedule, *DAY) == {"rate-1": False, "level-2026-11-22": False}
+    assert run(dpbayes, schedule, *DAY) == {"rate-1": True, "level-2026-11-22": True}
+    (bundle,) = (schedule.parent / "nights").glob("rate-1/*.json")
+    assert json.loads(bundle.read_text())["guarantee"]["kind"] == "gdp"
+    assert dpbayes("budget", "verify").code == 0
 
 
 @pytest.mark.parametrize(
