@@ -108,6 +108,22 @@ def test_closed_standard_streams_do_not_lose_a_release(coin: Path, shell: Cli) -
 
 @pytest.mark.faults
 @pytest.mark.slow
+def test_a_schedule_killed_at_any_step_is_charged_once_and_draws_each_release_once(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.faults.schedules", str(tmp_path / "schedules")],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    opening, running = summary["steps"]
+    print(f"schedule open: {opening} steps, schedule run: {running} steps")
+    assert opening >= 20
+    assert running >= 100
+    assert summary["violations"] == []
+
+
+@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("nights", [3, 365])
 def test_a_schedule_whose_runs_are_killed_releases_each_night_once(nights: int, tmp_path: Path) -> None:
     done = subprocess.run(
