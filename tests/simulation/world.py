@@ -80,6 +80,7 @@ class World:
         troubles: frozenset[str],
         blind: Blindness,
         restore: Restore | None,
+        *,
         scheduled: bool,
     ):
         self.rng = Random(seed)
@@ -321,7 +322,7 @@ def run(
     """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
-    world = World(seed, root, troubles, blind or Blindness(), restore, scheduled)
+    world = World(seed, root, troubles, blind or Blindness(), restore, scheduled=scheduled)
     with pytest.MonkeyPatch.context() as patch:
         world.calls.install(patch)
         patch.setattr(bundle_place, "render", _render)
