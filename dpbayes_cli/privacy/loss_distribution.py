@@ -67,7 +67,13 @@ class DominatingPair:
 
 @dataclass(frozen=True)
 class JointPrice:
-    """The epsilon of several releases together, at a delta, and the interval of the grid of privacy losses."""
+    """The price of several releases together.
+
+    Attributes:
+        epsilon: their epsilon together.
+        delta: the delta at which it holds.
+        interval: the interval of the grid on which privacy losses are rounded up.
+    """
 
     epsilon: Decimal
     delta: Decimal
