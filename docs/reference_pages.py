@@ -101,7 +101,8 @@ def command_line_page() -> str:
         lines += ["", f"## {context.command_path}", "", "```text", command.get_usage(context), "```", ""]
         for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
             text = paragraph.removeprefix("\b\n")
-            lines += ["```sh", text, "```", ""] if text != paragraph else [" ".join(text.split()), ""]
+            fence = "```sh" if text.startswith("dpbayes") else "```text"
+            lines += [fence, text, "```", ""] if text != paragraph else [" ".join(text.split()), ""]
         options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
         records = [record for each in options if (record := each.get_help_record(context))]
         lines += [

@@ -306,6 +306,19 @@ def test_noise_of_gaussian_dp_is_priced_with_other_noise(dpbayes: Cli, schedule:
     assert dpbayes("budget", "verify").code == 0
 
 
+def test_the_help_names_the_keys_of_each_json_document(dpbayes: Cli, schedule: Path) -> None:
+    """Standard output holds one document and nothing else, which ``jq`` needs."""
+    for command in ("check", "open", "run", "show"):
+        days = DAY if command in {"run", "show"} else []
+        done = dpbayes("schedule", command, schedule, *days, "--json")
+        document = json.loads(done.out)
+        _, _, described = dpbayes("schedule", command, "--help").out.partition("the keys are:")
+        described = described.partition("Options:")[0]
+        of_items = document["releases"][0] if isinstance(document["releases"], list) else {}
+        stated = {key.strip() for line in described.splitlines() for key in line[2:24].split(",")} - {""}
+        assert stated == {*document, *of_items}, command
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
