@@ -24,7 +24,9 @@ from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_nam
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.main import cli
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.loss_distribution import JointPrice
 from dpbayes_cli.spec.release_spec import spec_type
+from dpbayes_cli.workflow.schedule import PricedSchedule
 
 NOTE = "<!-- written by python -m docs.generate -->"
 WIDTH = 110
@@ -99,7 +101,8 @@ def command_line_page() -> str:
         lines += ["", f"## {context.command_path}", "", "```text", command.get_usage(context), "```", ""]
         for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
             text = paragraph.removeprefix("\b\n")
-            lines += ["```sh", text, "```", ""] if text != paragraph else [" ".join(text.split()), ""]
+            fence = "```sh" if text.startswith("dpbayes") else "```text"
+            lines += [fence, text, "```", ""] if text != paragraph else [" ".join(text.split()), ""]
         options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
         records = [record for each in options if (record := each.get_help_record(context))]
         lines += [
@@ -267,7 +270,7 @@ def python_page() -> str:
         ]
         lines += method_sections(name, subject) if inspect.isclass(subject) else []
     lines += ["", "## What the functions return", "", "The functions above return objects of these classes."]
-    for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee):
+    for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee, PricedSchedule, JointPrice):
         properties = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
         lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
         lines += [

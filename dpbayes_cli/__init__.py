@@ -5,6 +5,7 @@ from typing import Any
 __version__ = "0.4.0"
 __all__ = [
     "Ledger",
+    "Schedule",
     "compose",
     "evaluate",
     "infer",
@@ -18,7 +19,11 @@ __all__ = [
     "verify",
 ]
 
-_IN_MODULES = {"Ledger": ("accounts", "Accounts"), "plan": ("request", "plan")}
+_IN_MODULES = {
+    "Ledger": ("accounts", "Accounts"),
+    "Schedule": ("schedules", "ScheduledReleases"),
+    "plan": ("request", "plan"),
+}
 
 
 def __getattr__(name: str) -> Any:

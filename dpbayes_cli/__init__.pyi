@@ -10,9 +10,11 @@ from dpbayes_cli.api.released import release as release
 from dpbayes_cli.api.released import report as report
 from dpbayes_cli.api.released import verify as verify
 from dpbayes_cli.api.request import plan as plan
+from dpbayes_cli.api.schedules import ScheduledReleases as Schedule
 
 __all__ = [
     "Ledger",
+    "Schedule",
     "compose",
     "evaluate",
     "infer",

@@ -63,6 +63,13 @@ class Browser:
         """Run a function body in the page, as its console would; the policy of the page does not bind it."""
         return _call("POST", f"{self._session}/execute/sync", {"script": source, "args": list(arguments)})
 
+    def wait(self, source: str) -> None:
+        """Wait until a function body returns true in the page, e.g. after a click."""
+        until = time.monotonic() + 30
+        while not self.script(source):
+            assert time.monotonic() < until, f"never true: {source}"
+            time.sleep(0.05)
+
     def axe(self) -> list[dict[str, Any]]:
         """What axe-core finds wrong with the page as it is shown: rule by rule, with the elements."""
         path = axe_path()

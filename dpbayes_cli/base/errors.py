@@ -7,9 +7,12 @@ only (the spec, the flags, the ledger), never from a cell of the data or the tex
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar
+
+from dpbayes_cli.base.numeric import short_text
 
 _MAX_CHARGES = 20
 """The largest number of releases that a message lists."""
@@ -124,7 +127,9 @@ class BudgetError(DpbayesError):
         """The findings, the amounts, and the latest releases that spent the budget."""
         amounts = {"requested": self.requested, "remaining": self.remaining, "missing": self.missing}
         lines = [*self.findings]
-        lines += [f"{title}: {amounts_text(components)}" for title, components in amounts.items() if components]
+        for title, components in amounts.items():
+            if components:
+                lines.append(f"{title}: {amounts_text(components, up=title != 'remaining')}")
         lines += [f"spent by {release_id}: {cost}" for release_id, cost in self.spent_by[-_MAX_CHARGES:]]
         if (earlier := len(self.spent_by) - _MAX_CHARGES) > 0:
             lines.append(f"and by {earlier} earlier releases; see: dpbayes budget history")
@@ -185,9 +190,21 @@ def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def amounts_text(amounts: Mapping[str, object]) -> str:
-    """Return named amounts as one line of text, such as "epsilon 1, delta 0.000001"."""
-    return ", ".join(f"no finite {name}" if value == "inf" else f"{name} {value}" for name, value in amounts.items())
+def amounts_text(amounts: Mapping[str, object], *, up: bool | None = None) -> str:
+    """Return named amounts as one line of text, such as "epsilon 1, delta 0.000001".
+
+    Args:
+        up: whether to round decimal strings up to six digits, as suits a cost, or down; None: all digits.
+    """
+    texts = []
+    for name, value in amounts.items():
+        if value == "inf":
+            texts.append(f"no finite {name}")
+        elif up is None or not isinstance(value, str):
+            texts.append(f"{name} {value}")
+        else:
+            texts.append(f"{name} {short_text(Decimal(value), up=up)}")
+    return ", ".join(texts)
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:

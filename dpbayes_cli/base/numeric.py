@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from decimal import Context, Decimal, Inexact
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,6 +21,7 @@ Booleans: TypeAlias = "NDArray[np.bool_]"
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _EXACT = Context(prec=1000, traps=[Inexact])
+_SHORT_UP, _SHORT_DOWN = (Context(prec=6, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
 
 Number = Decimal | str | float
 """An exact number as users of the library state it."""
@@ -57,6 +58,11 @@ def decimal_text(value: Decimal) -> str:
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text in {"", "-0"} else text
+
+
+def short_text(value: Decimal, *, up: bool = False) -> str:
+    """Return a decimal with at most six digits, rounded down or, if ``up``, which suits a cost, rounded up."""
+    return decimal_text((_SHORT_UP if up else _SHORT_DOWN).create_decimal(value))
 
 
 def float_text(value: float) -> str:

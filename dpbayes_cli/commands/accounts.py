@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_DOWN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import amounts_text
-from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.numeric import decimal_text, short_text
 from dpbayes_cli.commands.output import emit_result, say_already_done
 
 if TYPE_CHECKING:
@@ -28,10 +27,11 @@ def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool
     if not changed:
         say_already_done()
     document = account_document(account)
-    left = f"closed on {account.closed}" if account.closed else f"remaining {amounts_text(document['remaining'])}"
+    remaining = amounts_text(document["remaining"], up=False)
+    left = f"closed on {account.closed}" if account.closed else f"remaining {remaining}"
     emit_result(
         {**account_with_releases(ledger.account(account.name)), "already_done": not changed},
-        f"account {account.name}: {amounts_text(document['budget'])} under {account.neighbors} neighbors of "
+        f"account {account.name}: {amounts_text(document['budget'], up=False)} under {account.neighbors} neighbors of "
         f"{unit_text(account.unit)}, {left}",
         as_json=as_json,
     )
@@ -95,11 +95,6 @@ def _left(account: Account) -> str:
     parts = [f"{short_text(remaining[name])} of {name} {short_text(amount)}" for name, amount in total.items()]
     at = "" if delta is None else f" at delta {decimal_text(delta)}"
     return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} left{at}"
-
-
-def short_text(amount: Decimal) -> str:
-    """Return an amount with at most six digits, rounded down."""
-    return decimal_text(Context(prec=6, rounding=ROUND_DOWN).create_decimal(amount))
 
 
 def account_with_releases(account: Account) -> dict[str, Any]:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.base.errors import BudgetError, LedgerError, VerificationError, amounts_text
-from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.numeric import decimal_text, short_text
 from dpbayes_cli.commands import budget_accounts, budget_trust, budget_upkeep
 from dpbayes_cli.commands.accounts import (
     account_document,
     account_sentences,
     account_with_releases,
     head_of,
-    short_text,
 )
 from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger
 from dpbayes_cli.commands.output import detail, emit, emit_document, emit_json, emit_table, say, verbosity
@@ -78,7 +77,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             ", ".join(document["budget"]),
             "closed" if item.closed else _shortened(document["remaining"]),
             _shortened(document["budget"]),
-            _shortened(_spent(document)),
+            _shortened(_spent(document), up=True),
             str(item.neighbors),
             item.unit or "record",
             str(item.n_releases),
@@ -235,11 +234,11 @@ def _explain_delta(account: Account, document: dict[str, Any]) -> None:
         detail(f"{account.name}: the total and the spent epsilon hold at delta {document['budget']['delta']}")
 
 
-def _shortened(amounts: dict[str, str]) -> str:
-    """Return amounts without their names; without ``-v``, at most six digits of each, rounded down."""
+def _shortened(amounts: dict[str, str], *, up: bool = False) -> str:
+    """Return amounts without their names; without ``-v``, at most six digits of each, rounded down or up."""
     if verbosity() > 0:
         return ", ".join(amounts.values())
-    return ", ".join(short_text(Decimal(amount)) for amount in amounts.values())
+    return ", ".join(short_text(Decimal(amount), up=up) for amount in amounts.values())
 
 
 def _amount(row: dict[str, Any]) -> str:

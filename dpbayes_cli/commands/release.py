@@ -191,7 +191,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
         emit(f"{step.draws} {what}: {amounts_text(prepared.plan.parameters)}")
     else:
         emit(f"noise scale {step.noise.scale:.6g} counts, on {len(names)} statistic{'s' * (len(names) != 1)}")
-    emit(f"would remain: {amounts_text(document['remaining'])}")
+    emit(f"would remain: {amounts_text(document['remaining'], up=False)}")
 
 
 def _document(outcome: PublishedRelease) -> dict[str, Any]:
@@ -251,6 +251,6 @@ def _show(outcome: PublishedRelease, level: float) -> None:
         emit(f"bounds    {bounds}")
     if valid := records_valid_text(document):
         emit(f"valid     {valid}")
-    emit(f"remaining {amounts_text(component_texts(outcome.remaining))} in account {document.account}")
+    emit(f"remaining {amounts_text(component_texts(outcome.remaining), up=False)} in account {document.account}")
     emit(f"receipt   entry {outcome.sequence}")
     emit(f"head      {outcome.head}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.base.address_space import check_address_space
-from dpbayes_cli.base.errors import BudgetError, SpecError
+from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.base.process_hardening import disable_core_dumps
 from dpbayes_cli.commands import interruption
@@ -29,9 +29,9 @@ from dpbayes_cli.commands.output import (
 )
 
 if TYPE_CHECKING:
-    from dpbayes_cli.ledger.ledger import Ledger
+    from dpbayes_cli.ledger.charging import Charge
     from dpbayes_cli.workflow.release import PublishedRelease
-    from dpbayes_cli.workflow.schedule import Appointment, PricedSchedule
+    from dpbayes_cli.workflow.schedule import PricedSchedule
 
 _SEPARATE = "State that no other account of this ledger has paid for the people in these data; needs --reason."
 _MAX_ROWS = 40
@@ -62,6 +62,16 @@ def check(file: Path, as_json: bool) -> None:
 
     This reads no data and charges nothing. It exits with 5 if the releases cost more than the total that the file
     states.
+
+    With --json, the keys are:
+
+    \b
+    account, total        as the file states them; a total has epsilon and delta
+    releases              the number of releases of each name
+    epsilon, delta        the price of all releases together
+    epsilon_one_by_one    what an account would charge for them one by one
+    discretization        the interval of the grid of privacy losses
+    fits                  whether the total is enough
     """
     from dpbayes_cli.spec.schedule_file import read_schedule
     from dpbayes_cli.workflow.schedule import price_schedule
@@ -85,6 +95,14 @@ def open_(file: Path, separate_population: bool, reason: str, ledger_place: str 
 
     The account admits each listed release once, and nothing else. The file cannot be changed afterwards, and what is
     never released is not refunded. If the same schedule is open already, the command does nothing.
+
+    With --json, the keys are:
+
+    \b
+    account, total        as the file states them; a total has epsilon and delta
+    releases              the number of releases
+    schedule              the digest of what the ledger keeps of the file
+    already_done          whether the same schedule was open before
     """
     from dpbayes_cli.ledger.schedule_budget import text_digest
     from dpbayes_cli.spec.schedule_file import read_schedule
@@ -133,12 +151,22 @@ def run(
     The data are DATA or, without DATA, what the file or its specs name. Due are the releases with a date up to today,
     the next release of each name that has no dates, and releases that were interrupted. A second run on the same day
     shows the same results, at no cost.
+
+    With --json, the keys are:
+
+    \b
+    account, date
+    releases              a list; each item has these keys:
+      label, release_id
+      bundle              the directory of the bundle
+      replayed            whether an earlier result was shown again
+      receipt             the sequence number and the hash of the ledger's last entry
     """
     interruption.explain_with(lambda: interruption.NOT_CHARGED)
     check_address_space()
     from dpbayes_cli.bundle.report.result_sentence import warnings_before
     from dpbayes_cli.spec.schedule_file import read_schedule
-    from dpbayes_cli.workflow.schedule import appointments, chosen_by_name, opened_account
+    from dpbayes_cli.workflow.schedule import appointments, chosen_by_name, opened_account, release_listed
 
     disable_core_dumps()
     today = _parse_day(day)
@@ -148,9 +176,14 @@ def run(
     chosen = chosen_by_name(listed, name, today)
     if not chosen:
         say(f"nothing is due on {today.isoformat()}")
+
+    def explain(charge: Charge) -> None:
+        interruption.explain_with(lambda: interruption.explain_release(ledger, charge))
+
     results = []
     for each in chosen:
-        outcome = _release(each, data, today, (out or Path(schedule.account)) / each.label, ledger)
+        place = (out or Path(schedule.account)) / each.label
+        outcome = release_listed(each, data, today, place, ledger, detail, explain)
         results.append({"label": each.label, **_outcome_document(outcome)})
         if not as_json:
             shown = "shown again" if outcome.replayed else "released"
@@ -169,21 +202,31 @@ def run(
 @click.option("--date", "day", metavar="DATE", help="Show what is due on this day [today].")
 @ledger_options
 def show(file: Path, day: str | None, ledger_place: str | None, as_json: bool) -> None:
-    """Show what is done, due and open; all rows with -v."""
+    """Show what is done, due and open; all rows with -v.
+
+    With --json, the keys are:
+
+    \b
+    account, total        as the file states them; a total has epsilon and delta
+    done, due, open       the number of releases in each state
+    releases              a list; each item has these keys:
+      label, state
+      begun, release_id   when it was begun, and its ID; empty if it was not begun
+    """
     from dpbayes_cli.commands.output import verbosity
     from dpbayes_cli.spec.schedule_file import read_schedule
-    from dpbayes_cli.workflow.schedule import appointments, due, opened_account
+    from dpbayes_cli.workflow.schedule import appointments, opened_account, states
 
     schedule = read_schedule(file)
     account = opened_account(schedule, open_ledger(ledger_place))
     listed = appointments(schedule, account)
-    awaited = {each.label for each in due(listed, _parse_day(day))}
+    shown_states = states(listed, _parse_day(day))
     rows = []
     for each in listed:
-        state = "done" if each.is_done else "due" if each.label in awaited else "open"
         record = each.record
-        rows.append([each.label, state, "" if record is None else record.time, record.release_id if record else ""])
-    counts = Counter(state for _, state, *_ in rows)
+        begun, release_id = ("", "") if record is None else (record.time, record.release_id)
+        rows.append([each.label, shown_states[each.label], begun, release_id])
+    counts = Counter(shown_states.values())
     if as_json:
         keys = ("label", "state", "begun", "release_id")
         document = {
@@ -205,25 +248,6 @@ def show(file: Path, day: str | None, ledger_place: str | None, as_json: bool) -
     )
     if len(shown) < len(rows):
         say(f"{len(rows) - len(shown)} rows are not shown; -v shows all")
-
-
-def _release(each: Appointment, data: tuple[str, ...], day: date, out: Path, ledger: Ledger) -> PublishedRelease:
-    """Release one label of a schedule, or show it again."""
-    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
-    from dpbayes_cli.workflow.release import release
-    from dpbayes_cli.workflow.release_data import locate_data
-    from dpbayes_cli.workflow.schedule import purpose_of
-
-    places = data or each.entry.data
-    if not places:
-        raise SpecError(
-            f"the release {each.entry.name!r} names no data", where="data", hint="dpbayes schedule run FILE DATA"
-        )
-    location = locate_data(each.entry.spec.source, *places)
-    options = ReleaseOptions(each.label, open_account=False, purpose=purpose_of(day), out=out)
-    with prepare(each.entry.spec, location, options, ledger) as prepared:
-        interruption.explain_with(lambda: interruption.explain_release(ledger, prepared.charge))
-        return release(prepared, ledger, detail)
 
 
 def _price_sentences(priced: PricedSchedule) -> list[str]:

@@ -180,7 +180,7 @@ class Statistic:
         Privacy: the cost of independent noise is a sum over the components of a function of their changes. In every
             notion of privacy, this function is convex, and 0 for no change. So the sum over changes with a known L1
             norm, none of which exceeds ``largest_change``, is largest if as many components as possible change by
-            ``largest_change``. The changes of parts are bounded separately.
+            ``largest_change``: this shift majorizes all others. The changes of parts are bounded separately.
         Source: design notes, the privacy cost of a noise law.
         """
         parts = self.parts or (self,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
@@ -25,7 +25,7 @@ from dpbayes_cli.ledger.charging import (
 from dpbayes_cli.ledger.data_names import file_numbers
 from dpbayes_cli.ledger.limits import check_open, describe_change, opening_entry
 from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_document
-from dpbayes_cli.ledger.populations import has_paid
+from dpbayes_cli.ledger.populations import check_population, has_paid
 from dpbayes_cli.ledger.process_identity import this_process
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.state import Account, State
@@ -58,7 +58,13 @@ class Ledger(VerifiedChain):
             return transaction.find(f"account:{name}")
 
     def open_account(
-        self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None, separate: str | None = None
+        self,
+        name: str,
+        budget: Budget,
+        neighbors: Neighbors,
+        unit: str | None = None,
+        separate: str | None = None,
+        sources: Iterable[str] = (),
     ) -> tuple[Account, bool]:
         """Open an account; return it, and False if it was already open with the same terms, else True.
 
@@ -66,14 +72,18 @@ class Ledger(VerifiedChain):
             name, budget, neighbors, unit: see ``Account``.
             separate: the user's reason to declare that no other account holds data of the same people; None: the user
                 does not declare this.
+            sources: the data for which the account will pay, as far as they are known.
 
         Raises:
-            BudgetError: an account of this name is open already, with other terms.
+            BudgetError: an account of this name is open already, with other terms, or another one has paid for the
+                data.
         """
         requested = Account(name, budget, neighbors, "", False, unit, separate_population=separate is not None)
         with self.writing() as (transaction, state):
             known = state.accounts.get(name)
             if known is None:
+                for source in sources:
+                    check_population(state, requested, source)
                 self.append(transaction, state, opening_entry(requested, separate))
             elif known.closed or known.terms != requested.terms:
                 check_open(known)

@@ -12,6 +12,10 @@ from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import component_texts
 from dpbayes_cli.ledger.state import Account
 
+SEPARATE_SCHEDULE = (
+    "for data of other people, write another schedule with an account of its own, and open it: "
+    "dpbayes schedule open FILE --separate-population --reason TEXT"
+)
 _CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
 """The fields of an entry that differ if the same change is made again."""
 
@@ -38,10 +42,17 @@ def amendment_entry(
     """Return the entry that changes the totals of an account, or declares its population separate.
 
     Raises:
-        BudgetError: the account has spent more than the new total, or every component of the total must be stated.
+        BudgetError: the account has spent more than the new total, or every component of the total must be stated, or
+            the account holds a schedule.
         SpecError: there is no such component.
     """
     needed = account.budget.amounts
+    if separate_population and not needed:
+        raise BudgetError(
+            f"the account {account.name!r} holds a schedule, which cannot be changed: only the command that opened it "
+            "could state that its population is separate",
+            hint=SEPARATE_SCHEDULE,
+        )
     if account.exhausted and not changes.keys() >= set(needed):
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: its total must be set again",

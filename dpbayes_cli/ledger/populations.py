@@ -6,6 +6,7 @@ import shlex
 
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.ledger.data_names import data_names, data_term, resolve_file
+from dpbayes_cli.ledger.limits import SEPARATE_SCHEDULE
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -29,8 +30,7 @@ def check_population(state: State, account: Account, source: str) -> None:
             raise BudgetError(
                 f"the account {other!r} has paid for these data, and {account.name!r} has not: the same people "
                 "would have two budgets; nothing was charged",
-                hint=f"pay from that account: --dataset {other}; only if the data are of other people: "
-                f"{_account_command(state, account)} --separate-population --reason TEXT",
+                hint=_remedy(state, account, other),
             )
 
 
@@ -53,6 +53,15 @@ def _payer(state: State, name: str, account: str | None = None) -> str | None:
         if any(number == inode and resolve_file(known) == identity for known, number in fields["inodes"].items()):
             return str(fields["account"])
     return None
+
+
+def _remedy(state: State, account: Account, payer: str) -> str:
+    if account.budget.amounts:
+        command = f"{_account_command(state, account)} --separate-population --reason TEXT"
+        return f"pay from that account: --dataset {payer}; only if the data are of other people: {command}"
+    if account.name in state.accounts:
+        return SEPARATE_SCHEDULE
+    return "only if the data are of other people: dpbayes schedule open FILE --separate-population --reason TEXT"
 
 
 def _account_command(state: State, account: Account) -> str:

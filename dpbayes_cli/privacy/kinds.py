@@ -63,14 +63,15 @@ class PureDP(Guarantee):
     """Pure epsilon-differential privacy, of any mechanism or of discrete Laplace noise.
 
     Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighboring data sets and all events E; delta = 0. If
-        ``shifts`` are stated, the mechanism adds independent discrete Laplace noise to integers, and for each pair of
-        neighbors one of the shifts has costs that are not smaller. Its costs are the sums of the costs of its
-        components, because their noise is independent.
+        ``shifts`` are stated, the mechanism adds independent discrete Laplace noise to integers, and each change
+        between neighbors is majorized by one of the shifts at every scale: for each k, the k largest components of the
+        change do not add up to more than those of the shift. So its costs are not larger. The costs of a shift are the
+        sums of the costs of its components, because their noise is independent.
     Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1; design notes, the privacy cost of a noise law.
 
     Attributes:
-        shifts: the shifts that neighbors can cause, one of which is the worst in each notion of privacy; empty if the
-            mechanism is not known, which costs as much as randomized response.
+        shifts: shifts that majorize all changes between neighbors; empty if the mechanism is not known, which costs as
+            much as randomized response.
     """
 
     kind: ClassVar[str] = "pure"

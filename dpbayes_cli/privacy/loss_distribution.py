@@ -10,17 +10,28 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta
-from dpbayes_cli.privacy.kinds import ApproximateDP, BoundedRange, GaussianDP, PureDP
+from dpbayes_cli.privacy.kinds import (
+    ApproximateDP,
+    BoundedRange,
+    GaussianDP,
+    NoisyShift,
+    PureDP,
+    Shifts,
+    ZeroConcentrated,
+)
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    from dpbayes_cli.base.numeric import Floats
 
 _SMALLEST_DELTA = Decimal("1e-9")
 """The smallest delta at which the rounding errors of doubles are covered by ``_KEPT``."""
@@ -29,7 +40,10 @@ _KEPT = 0.999
 _LARGEST_INTERVAL, _FEWEST_STEPS = 1e-4, 50
 """The grid's interval is at most the first, and at most the smallest epsilon divided by the second."""
 _MOST_CELLS = 2e6
-_UP = Context(prec=6, rounding=ROUND_CEILING)
+_NEGLIGIBLE = 1e-3
+"""The share of the variance of the privacy loss that the grid may add if it is wider than some losses."""
+_UP, _DOWN = Context(prec=6, rounding=ROUND_CEILING), Context(prec=6, rounding=ROUND_FLOOR)
+_CANNOT_PRICE = "a schedule cannot price this mechanism"
 
 
 @dataclass(frozen=True)
@@ -37,19 +51,29 @@ class DominatingPair:
     """Two distributions; neighbors of a mechanism are at least as hard to tell apart as these two.
 
     Attributes:
-        epsilon: randomized response with this epsilon; 0 if ``mu`` is positive.
+        epsilon: the pure epsilon, or 0 if ``mu`` is positive.
         delta: the probability with which randomized response reveals everything.
         mu: N(0, 1) and N(mu, 1), if it is positive.
+        change: the distance between two discrete Laplace laws of scale ``change / epsilon``; 1 is randomized response.
+        shifts: if there are any, the upper envelope of the pairs that belong to these shifts.
     """
 
     epsilon: float = 0.0
     delta: float = 0.0
     mu: float = 0.0
+    change: int = 1
+    shifts: Shifts = ()
 
 
 @dataclass(frozen=True)
 class JointPrice:
-    """The epsilon of several releases together, at a delta, and the interval of the grid of privacy losses."""
+    """The price of several releases together.
+
+    Attributes:
+        epsilon: their epsilon together.
+        delta: the delta at which it holds.
+        interval: the interval of the grid on which privacy losses are rounded up.
+    """
 
     epsilon: Decimal
     delta: Decimal
@@ -94,14 +118,17 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
 def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int]]:
     """Yield pairs, each with its number, whose product dominates every mechanism with a guarantee.
 
-    Privacy: discrete Laplace noise on a component that changes by 1 has privacy losses of plus or minus 1 / scale, so
-        that it is randomized response at this epsilon. If no component changes by more than 1, neighbors change at most
-        as many components as the stored shift, and fewer changed components are a post-processing of it. This holds for
-        each scale separately. If components of a scale change by more than 1, no shift dominates all others. All
-        components of this scale together get randomized response at the sum of their epsilons, which dominates every
-        mechanism with this pure epsilon.
+    Privacy: the components of a statistic have independent discrete Laplace noise. Let (a, b) be the changes of two
+        components with noise of the same scale, a >= b >= 1. The delta of the changes (a + 1, b - 1) is at least that
+        of (a, b) at every epsilon. With p = exp(-1 / scale), the difference of the two is 0 at the losses t / scale
+        that (a, b) has, except that it is p^((a + b - t) / 2) (1 - p^2) / (1 + p)^2 if abs(t) <= a - b. Both curves are
+        linear in exp(epsilon) between these losses. Larger changes have larger deltas, too. So among all changes of a
+        known L1 norm, none of which exceeds a known limit, the stored shift dominates: as many components as possible
+        change by the limit. If a guarantee stores several shifts, no one of them need dominate the others, and their
+        upper envelope is the pair.
     Source: Kairouz, Oh and Viswanath 2015 (randomized response dominates pure and (epsilon, delta)-DP); Dong, Roth and
-        Su 2022 (Gaussian DP).
+        Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); design notes,
+        the privacy cost of a noise law.
 
     Raises:
         BudgetError: the guarantee states no pair of distributions.
@@ -111,22 +138,28 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
             for part in guarantee.parts:
                 yield from dominating_pairs(part)
         case PureDP(shifts=(shift,)):
-            for scale in {each.scale for each in shift}:
-                same = [each for each in shift if each.scale == scale]
-                if all(each.change == 1 for each in same):
-                    yield DominatingPair(_up(same[0].epsilon)), sum(each.components for each in same)
-                else:
-                    yield DominatingPair(_up(sum((each.epsilon * each.components for each in same), Decimal(0)))), 1
+            yield from _noise_pairs(shift)
         case PureDP() | BoundedRange() | ApproximateDP():
-            yield DominatingPair(_up(guarantee.epsilon), float(guarantee.delta)), 1
+            shifts = guarantee.shifts if isinstance(guarantee, PureDP) else ()
+            yield DominatingPair(_up(guarantee.epsilon), float(guarantee.delta), shifts=shifts), 1
         case GaussianDP():
             yield DominatingPair(mu=_up(guarantee.mu)), 1
+        case ZeroConcentrated():
+            same_noise = _DOWN.sqrt(2 * guarantee.rho)
+            raise BudgetError(
+                f"{_CANNOT_PRICE}: its guarantee is the rho of zCDP, which gives no pair of distributions",
+                hint=f"for noise of the same size, state mu: {decimal_text(same_noise)} in place of the cost",
+            )
         case _:
             raise BudgetError(
-                "a schedule cannot price this mechanism: its guarantee is a curve of Renyi divergences, which gives no "
-                "pair of distributions",
+                f"{_CANNOT_PRICE}: its guarantee is a curve of Renyi divergences, which gives no pair of distributions",
                 hint="choose a mechanism with a pure epsilon or with Gaussian DP, such as laplace",
             )
+
+
+def _noise_pairs(shift: tuple[NoisyShift, ...]) -> Iterator[tuple[DominatingPair, int]]:
+    for each in shift:
+        yield DominatingPair(_up(each.epsilon), change=each.change), each.components
 
 
 def loss_distribution(pair: DominatingPair, interval: float) -> PrivacyLossDistribution:
@@ -136,29 +169,64 @@ def loss_distribution(pair: DominatingPair, interval: float) -> PrivacyLossDistr
         return distributions.from_gaussian_mechanism(
             math.nextafter(1.0 / pair.mu, 0.0), value_discretization_interval=interval, use_connect_dots=True
         )
-    low, high = math.floor(pair.epsilon / interval), math.ceil(pair.epsilon / interval)
-    grid = sorted({-high, -low, low, high})
-    deltas = [pair.delta + (1.0 - pair.delta) * _response_delta(pair.epsilon, place * interval) for place in grid]
+    high = math.ceil(pair.epsilon / interval)
+    if pair.change < high and not pair.shifts:
+        losses = np.linspace(-pair.epsilon, pair.epsilon, pair.change + 1) / interval
+        grid = np.unique([np.floor(losses), np.ceil(losses)]).astype(np.int64)
+    else:
+        grid = np.arange(-high, high + 1)
+    deltas = _noise_deltas(pair.epsilon, pair.change, grid * interval)
+    if pair.shifts:
+        deltas = np.minimum(deltas, _envelope(pair.shifts, interval, grid * interval))
+    deltas = pair.delta + (1.0 - pair.delta) * deltas
     return distributions.PrivacyLossDistribution(pmf.create_pmf_pessimistic_connect_dots(interval, grid, deltas))
 
 
-def _response_delta(epsilon: float, at: float) -> float:
-    """Return the delta of randomized response: the largest P(event) - exp(at) Q(event)."""
-    if at >= epsilon:
-        return 0.0
-    if at <= -epsilon:
-        return -math.expm1(at)
-    return -math.expm1(at - epsilon) / (1.0 + math.exp(-epsilon))
+def _noise_deltas(epsilon: float, change: int, at: Floats) -> Floats:
+    """Return the deltas of two discrete Laplace laws: the largest P(event) - exp(at) Q(event).
+
+    The best events are half-lines, whose probabilities are geometric sums. All terms are positive.
+    """
+    nats = epsilon / change
+    inside = np.clip(at, -epsilon, epsilon)
+    ends = np.clip(np.ceil((change - inside / nats) / 2.0), 1.0, change)
+    several = -np.expm1(-ends * nats) - math.exp(-nats) * np.expm1(np.minimum(0.0, inside - (change - ends) * nats))
+    one = -np.expm1(inside - epsilon)
+    between = np.where(ends > 1.0, several, one) / (1.0 + math.exp(-nats))
+    return np.where(at >= epsilon, 0.0, np.where(at <= -epsilon, -np.expm1(np.minimum(at, 0.0)), between))
+
+
+def _envelope(shifts: Shifts, interval: float, at: Floats) -> Floats:
+    """Return the largest delta of several shifts at each of these epsilons.
+
+    Privacy: each delta is computed from a distribution on the grid, which is rounded up. The largest of several convex
+        functions of exp(epsilon) is convex, so that it is the delta of a pair.
+    Source: Zhu, Dong and Wang 2022, Proposition 8.
+    """
+    largest = np.zeros(at.shape)
+    for shift in shifts:
+        total = None
+        for pair, count in _noise_pairs(shift):
+            composed = loss_distribution(pair, interval).self_compose(count, tail_mass_truncation=0.0)
+            total = composed if total is None else total.compose(composed, tail_mass_truncation=0.0)
+        if total is not None:
+            largest = np.maximum(largest, total.get_delta_for_epsilon(at))
+    return largest
 
 
 def _interval(pairs: Mapping[DominatingPair, int]) -> float:
-    """Return an interval of the grid at which the composed distribution has at most about ``_MOST_CELLS`` cells."""
+    """Return an interval of the grid at which the composed distribution has at most about ``_MOST_CELLS`` cells.
+
+    A grid of interval h adds at most about ``epsilon * h`` to the variance of the loss of a pair. So pairs that hardly
+    matter beside others do not need a grid that is finer than their epsilons.
+    """
     largest = sum(count * pair.epsilon for pair, count in pairs.items())
     variance = sum(count * (pair.epsilon**2 + pair.mu**2) for pair, count in pairs.items())
     spread = 20.0 * math.sqrt(variance) + variance
     spread = min(spread, largest) if largest and not any(pair.mu for pair in pairs) else spread
     finest = min(pair.epsilon or pair.mu for pair in pairs) / _FEWEST_STEPS
-    return max(2.0 * spread / _MOST_CELLS, min(_LARGEST_INTERVAL, finest))
+    negligible = _NEGLIGIBLE * variance / sum(count * (pair.epsilon + pair.mu) for pair, count in pairs.items())
+    return max(2.0 * spread / _MOST_CELLS, min(_LARGEST_INTERVAL, max(finest, negligible)))
 
 
 def _up(value: Decimal) -> float:

@@ -86,7 +86,8 @@ class NoiseLaw(StepLaw, ABC):
         """Return the privacy cost of this noise, given the changes of the statistic between neighbors.
 
         Args:
-            shifts: vectors, one of which has the largest cost in each notion of privacy; see ``Statistic.worst_shift``.
+            shifts: vectors, one of which majorizes each change of the statistic: for each k, the k largest absolute
+                changes do not add up to more than those of the vector. See ``Statistic.worst_shift``.
         """
 
     @classmethod

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Context, Decimal
 from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.errors import BudgetError
+from dpbayes_cli.base.errors import BudgetError, SourceError, SpecError
 from dpbayes_cli.base.numeric import decimal_text, exact_sum
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -20,6 +23,11 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.loss_distribution import JointPrice, joint_price
 from dpbayes_cli.spec.schedule_file import Schedule, ScheduleEntry
 from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.release_data import locate_data
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.charging import Charge
+    from dpbayes_cli.workflow.release import PublishedRelease
 
 _EXACT = Context(prec=100)
 _MAX_LINES = 60
@@ -103,7 +111,8 @@ def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = Non
         separate: see ``Ledger.open_account``.
 
     Raises:
-        BudgetError: the price is above the total, or the account is open with other terms.
+        BudgetError: the price is above the total, the account is open with other terms, or another account has paid for
+            the data.
     """
     if schedule.account in ledger.state().accounts:
         return opened_account(schedule, ledger), False
@@ -118,7 +127,17 @@ def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = Non
     privacy = schedule.entries[0].spec.privacy
     unit = None if privacy.unit is None else privacy.unit.column
     budget = ScheduleBudget(schedule.epsilon, schedule.delta, priced.price.epsilon, schedule.text, priced.guarantees)
-    return ledger.open_account(schedule.account, budget, privacy.neighbors, unit, separate)
+    return ledger.open_account(schedule.account, budget, privacy.neighbors, unit, separate, _sources(schedule))
+
+
+def _sources(schedule: Schedule) -> set[str]:
+    """Return the data that the schedule names, as far as they exist already."""
+    sources = set()
+    for entry in schedule.entries:
+        if entry.data:
+            with suppress(SourceError):
+                sources.add(locate_data(entry.spec.source, *entry.data).identity)
+    return sources
 
 
 def opened_account(schedule: Schedule, ledger: Ledger) -> Account:
@@ -187,6 +206,12 @@ def due(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     return chosen
 
 
+def states(listed: Sequence[Appointment], day: date) -> dict[str, str]:
+    """Return, for each label in the order of the file, whether its release is done, due or open on a day."""
+    awaited = {each.label for each in due(listed, day)}
+    return {each.label: "done" if each.is_done else "due" if each.label in awaited else "open" for each in listed}
+
+
 def released_for(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     """Return the published releases of a day, which a second run on this day shows again."""
     return [each for each in listed if each.is_done and _is_for(each, day)]
@@ -212,6 +237,44 @@ def chosen_by_name(listed: Sequence[Appointment], name: str | None, day: date) -
         )
     wanted = {each.label for each in (*due(named, day), *released_for(named, day))}
     return [each for each in named if each.label in wanted]
+
+
+def release_listed(
+    each: Appointment,
+    data: Sequence[str],
+    day: date,
+    out: Path,
+    ledger: Ledger,
+    say: Callable[[str], None],
+    before: Callable[[Charge], None] = lambda _: None,
+) -> PublishedRelease:
+    """Release one label of a schedule for a day, or show it again.
+
+    Args:
+        data: the paths of the files, or the address of the table; if empty, what the file names.
+        out: the directory of the bundle.
+        say: see ``release``.
+        before: a function that is called before anything is drawn.
+
+    Raises:
+        DpbayesError: see ``errors``; a repeated call finishes the release.
+
+    Privacy: the account admits only what was priced; see ``ScheduleBudget`` and ``release``.
+    Source: design notes, schedules.
+    """
+    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
+    from dpbayes_cli.workflow.release import release
+
+    places = data or each.entry.data
+    if not places:
+        raise SpecError(
+            f"the release {each.entry.name!r} names no data", where="data", hint="dpbayes schedule run FILE DATA"
+        )
+    location = locate_data(each.entry.spec.source, *places)
+    options = ReleaseOptions(each.label, open_account=False, purpose=purpose_of(day), out=out)
+    with prepare(each.entry.spec, location, options, ledger) as prepared:
+        before(prepared.charge)
+        return release(prepared, ledger, say)
 
 
 def _is_for(appointment: Appointment, day: date) -> bool:

@@ -6,6 +6,7 @@ import ast
 import doctest
 import subprocess
 import sys
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -81,6 +82,43 @@ def test_an_account_that_cannot_pay_raises_the_error_of_the_command_line(tmp_pat
     with pytest.raises(BudgetError):
         dpb.release(ROWS, dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=1), ledger=ledger,
                     account="clinic", out=tmp_path / "out")  # fmt: skip
+
+
+def test_a_schedule_is_that_of_the_command_line(tmp_path: Path, ledger: dpb.Ledger, dpbayes: Cli) -> None:
+    ROWS.to_csv(tmp_path / "clinic.csv", index=False)
+    file, place = tmp_path / "nights.yaml", tmp_path / "ledger.sqlite"
+    file.write_text(
+        """
+        account: nights
+        epsilon: 3
+        delta: 1e-6
+        releases:
+          - {name: rate, times: 2, data: clinic.csv, spec: {model: beta-bernoulli, privacy: {epsilon: 0.1}}}
+        """
+    )
+    nights, first, second = dpb.Schedule(file, ledger), date(2026, 1, 1), date(2026, 1, 2)
+    priced = nights.check()
+    assert priced.fits
+    assert str(priced.price.epsilon) == dpbayes("schedule", "check", file, "--json").json["epsilon"]
+    with pytest.raises(BudgetError, match="is not open"):
+        nights.show()
+    assert [nights.open(), nights.open()] == [True, False]
+    released = nights.run(day=first, out=tmp_path / "out")
+    assert list(released) == ["rate-1"]
+    assert not released["rate-1"].replayed
+    assert dpb.verify(released["rate-1"], ledger) == []
+    again = dpbayes(
+        "schedule", "run", file, "--date", "2026-01-01", "--ledger", place, "--out", tmp_path / "out", "--json"
+    ).json
+    assert [each["replayed"] for each in again["releases"]] == [True]
+    assert nights.show(first) == {"rate-1": "done", "rate-2": "open"}
+    assert nights.show(second) == {"rate-1": "done", "rate-2": "due"}
+    with pytest.raises(BudgetError, match="lists no release 'age'"):
+        nights.run(name="age")
+    assert list(nights.run(tmp_path / "clinic.csv", name="rate-2", day=first, out=tmp_path / "out")) == ["rate-2"]
+    file.write_text(file.read_text().replace("times: 2", "times: 3"))
+    with pytest.raises(BudgetError, match="changed after it was opened"):
+        dpb.Schedule(file, ledger).run()
 
 
 def test_predictions_and_scores_of_a_data_frame(tmp_path: Path, ledger: dpb.Ledger) -> None:

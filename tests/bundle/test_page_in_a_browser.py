@@ -35,6 +35,16 @@ RELEASES: dict[str, tuple[list[str], list[str]]] = {
     "hmm": (["--epsilon", "9"], ["--spec", str(CONFIGS / "events-hmm.yaml")]),
 }
 LARGEST = 700_000
+SCHEDULE = """
+account: nights
+epsilon: 3
+delta: 1e-6
+releases:
+  - name: relapse
+    times: 30
+    spec: {{model: beta-bernoulli, on_invalid: "impute:0", privacy: {{epsilon: 0.04}}}}
+    data: {data}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +98,33 @@ def test_the_printed_page_is_light_and_unscrolled(browser: Browser, dpbayes: Cli
         "return [of('body', 'backgroundColor'), of('nav', 'display'), of('.scroll', 'overflowX')]"
     )
     assert style == ["rgb(255, 255, 255)", "none", "visible"]
+
+
+def test_the_index_of_a_schedule_on_every_screen(browser: Browser, dpbayes: Cli, place: Path) -> None:
+    """The links are followed as a reader would; a page links a report of its own, or a text file."""
+    (place / "nights.yaml").write_text(SCHEDULE.format(data=SAMPLE_DATA / "relapse.csv"))
+    assert dpbayes("schedule", "open", "nights.yaml").code == 0
+    for day in ("2026-11-22", "2026-11-23"):
+        assert dpbayes("schedule", "run", "nights.yaml", "--date", day).code == 0
+    assert dpbayes("report", "nights/relapse-1", "--out", "nights/relapse-1.html").code == 0
+    assert dpbayes("report", "--index", "nights", "--out", "index.html").code == 0
+    page = Path("index.html")
+    for width, dark in ((1200, False), (1200, True), (360, False), (360, True)):
+        browser.open(page, width=width, dark=dark)
+        background = browser.script("return getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") != dark
+        assert browser.script("return document.documentElement.scrollWidth") <= width
+        assert browser.script("return document.querySelectorAll('svg').length") == 1
+        assert browser.script("return document.scripts.length") == 0
+        violations = [(rule["id"], [node["html"][:200] for node in rule.get("nodes", [])]) for rule in browser.axe()]
+        assert violations == []
+        assert (browser.logged, browser.requested) == ([], [page.absolute().as_uri()])
+    links = browser.script("return [...document.querySelectorAll('tbody a')].map(a => decodeURI(a.pathname))")
+    assert sorted(links) == [str(place / "nights" / each) for each in ("relapse-1.html", "relapse-2/report.md")]
+    browser.open(page)
+    browser.script("[...document.querySelectorAll('tbody a')].find(a => a.pathname.endsWith('.html')).click()")
+    browser.wait("return document.readyState == 'complete' && location.pathname.endsWith('relapse-1.html')")
+    assert browser.script("return document.querySelectorAll('svg').length") >= 1
 
 
 class _Nothing(http.server.BaseHTTPRequestHandler):

@@ -108,7 +108,7 @@ def test_a_broken_ledger_is_exit_7_for_verify_and_6_for_the_rest(dpbayes: Cli, c
             ["the total, rho 0.5, is epsilon 5.22154 at delta 0.000001", "rho 0.2, is epsilon 3.13106 at delta"],
             " 0.2 ",
         ),
-        ("--epsilon 6 --delta 1e-6", ["the total and the spent epsilon hold at delta 0.000001"], " 3.5351 "),
+        ("--epsilon 6 --delta 1e-6", ["the total and the spent epsilon hold at delta 0.000001"], " 3.53511 "),
     ],
 )
 def test_show_states_epsilon_with_its_delta(dpbayes: Cli, coin: Path, total: str, shown: list[str], spent: str) -> None:

@@ -209,27 +209,77 @@ def test_the_budget_of_a_schedule_is_not_said_to_pay_for_more(dpbayes: Cli, open
     assert "more release" not in said
 
 
-@pytest.mark.parametrize("when", ["open", "amend"])
-def test_data_of_another_account_are_refused_unless_declared_separate(dpbayes: Cli, schedule: Path, when: str) -> None:
+def test_an_account_without_a_schedule_is_not_used(dpbayes: Cli, schedule: Path) -> None:
+    assert dpbayes("schedule", "run", schedule).code == 5
+    assert dpbayes("budget", "open", "nights", "--epsilon", "3").code == 0
+    for command in ("open", "run"):
+        refused = dpbayes("schedule", command, schedule)
+        assert refused.code == 5
+        assert "holds no schedule" in refused.err
+
+
+def test_data_of_another_account_are_refused_unless_declared_separate(dpbayes: Cli, schedule: Path) -> None:
     assert dpbayes("release", "--spec", "rate.yaml", "--dataset", "clinic").code == 0
     flags = ["--separate-population", "--reason", "data of other people"]
+    refused = dpbayes("schedule", "open", schedule)
+    assert refused.code == 5
+    assert "'clinic' has paid for these data" in refused.err
+    assert "dpbayes schedule open FILE --separate-population" in refused.err
+    assert dpbayes("budget", "history", "nights").code == 5, "no account was opened"
     assert dpbayes("schedule", "open", schedule, flags[0]).code == 2
-    if when == "open":
-        assert dpbayes("schedule", "open", schedule, *flags).code == 0
-    else:
-        assert dpbayes("schedule", "open", schedule).code == 0
-        assert dpbayes("schedule", "run", schedule, *DAY).code == 5
-        assert dpbayes("budget", "amend", "nights", *flags).code == 0
+    assert dpbayes("schedule", "open", schedule, *flags).code == 0
     assert dpbayes("schedule", "run", schedule, *DAY).code == 0
 
 
-def test_a_mechanism_without_a_pair_is_refused(dpbayes: Cli, schedule: Path) -> None:
-    for privacy in (
+def test_the_account_of_a_schedule_cannot_be_declared_separate_afterwards(dpbayes: Cli, opened: Path) -> None:
+    assert dpbayes("release", "--spec", "rate.yaml", "--dataset", "clinic").code == 0
+    assert dpbayes("schedule", "run", opened, *DAY).code == 5
+    refused = dpbayes("budget", "amend", "nights", "--separate-population", "--reason", "data of other people")
+    assert refused.code == 5
+    assert "cannot be changed" in refused.err
+    assert "another schedule" in refused.err
+    assert dpbayes("schedule", "run", opened, *DAY).code == 5
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
         "{rho: 0.01}\nmechanism: gaussian",
+        "{epsilon: 0.1, delta: 1e-7}\nmechanism: gaussian",
         "{epsilon: 0.1, order: 2}\nmechanism: rdp-diffuse\nrecords: 200\non_invalid: impute:0",
-    ):
-        (schedule.parent / "rate.yaml").write_text(RATE.replace("{epsilon: 0.1}", privacy))
-        dpbayes("schedule", "check", schedule).exits(5, "cannot price this mechanism")
+    ],
+)
+def test_a_mechanism_without_a_pair_is_refused(dpbayes: Cli, schedule: Path, privacy: str) -> None:
+    change(schedule.parent / "rate.yaml", "{epsilon: 0.1}", privacy)
+    refused = dpbayes("schedule", "check", schedule)
+    assert refused.code == 5, refused.err
+    assert "cannot price this mechanism" in refused.err
+    assert ("mu: 0.141421 in place" in refused.err) == ("rho" in privacy)
+
+
+def test_noise_of_gaussian_dp_is_priced_with_other_noise(dpbayes: Cli, schedule: Path) -> None:
+    """A mu of 0.3 with a count that is randomized response at 0.2."""
+    change(schedule.parent / "rate.yaml", "{epsilon: 0.1}", "{mu: 0.3}\nmechanism: gaussian")
+    assert dpbayes("schedule", "check", schedule).code == 0
+    assert dpbayes("schedule", "open", schedule).code == 0
+    assert run(dpbayes, schedule, *DAY) == {"rate-1": False, "level-2026-11-22": False}
+    assert run(dpbayes, schedule, *DAY) == {"rate-1": True, "level-2026-11-22": True}
+    (bundle,) = (schedule.parent / "nights").glob("rate-1/*.json")
+    assert json.loads(bundle.read_text())["guarantee"]["kind"] == "gdp"
+    assert dpbayes("budget", "verify").code == 0
+
+
+def test_the_help_names_the_keys_of_each_json_document(dpbayes: Cli, schedule: Path) -> None:
+    """Standard output holds one document and nothing else, which ``jq`` needs."""
+    for command in ("check", "open", "run", "show"):
+        days = DAY if command in {"run", "show"} else []
+        done = dpbayes("schedule", command, schedule, *days, "--json")
+        document = json.loads(done.out)
+        _, _, described = dpbayes("schedule", command, "--help").out.partition("the keys are:")
+        described = described.partition("Options:")[0]
+        of_items = document["releases"][0] if isinstance(document["releases"], list) else {}
+        stated = {key.strip() for line in described.splitlines() for key in line[2:24].split(",")} - {""}
+        assert stated == {*document, *of_items}, command
 
 
 def test_mistakes_in_the_file_are_named(dpbayes: Cli, schedule: Path) -> None:

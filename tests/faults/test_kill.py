@@ -99,6 +99,22 @@ def test_a_reader_that_goes_away_leaves_a_finished_release(pipe: str, coin: Path
 
 @pytest.mark.faults
 @pytest.mark.slow
+def test_a_schedule_killed_at_any_step_is_charged_once_and_draws_each_release_once(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.faults.schedules", str(tmp_path / "schedules")],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    opening, running = summary["steps"]
+    print(f"schedule open: {opening} steps, schedule run: {running} steps")
+    assert opening >= 20
+    assert running >= 100
+    assert summary["violations"] == []
+
+
+@pytest.mark.faults
+@pytest.mark.slow
 @pytest.mark.parametrize("nights", [3, 365])
 def test_a_schedule_whose_runs_are_killed_releases_each_night_once(nights: int, tmp_path: Path) -> None:
     done = subprocess.run(

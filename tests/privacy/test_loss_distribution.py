@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import sys
 import time
 from collections import Counter
 from decimal import Decimal
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -81,25 +83,81 @@ def test_the_pairs_of_counts_dominate_every_change(shift: tuple[int, int]) -> No
         assert brute_force(2.0, shift, at) <= composed.get_delta_for_epsilon(at) + 1e-9
 
 
-def test_shifts_that_do_not_dominate_each_other_cost_randomized_response() -> None:
+def laplace_losses(change: int, p: Fraction) -> dict[int, Fraction]:
+    """Return the probabilities of the privacy losses of discrete Laplace noise, in units of 1 / scale, exactly."""
+    losses = {change - 2 * k: (1 - p) / (1 + p) * p**k for k in range(1, change)}
+    return {**losses, change: 1 / (1 + p), -change: p**change / (1 + p)} if change else {0: Fraction(1)}
+
+
+def exact_deltas(shift: tuple[int, ...], p: Fraction) -> list[Fraction]:
+    """Return the deltas of a shift where epsilon is -sum(shift) / scale, .., sum(shift) / scale, exactly."""
+    total = {0: Fraction(1)}
+    for change in shift:
+        sums: Counter[int] = Counter()
+        for (x, px), (y, py) in itertools.product(total.items(), laplace_losses(change, p).items()):
+            sums[x + y] += px * py  # type: ignore[assignment]  # counters add fractions, too
+        total = dict(sums)  # type: ignore[arg-type]
+    norm = sum(shift)
+    return [sum((q * (1 - p ** (x - t)) for x, q in total.items() if x > t), Fraction(0)) for t in range(-norm, norm)]
+
+
+@pytest.mark.parametrize("p", [Fraction(1, 20), Fraction(1, 2), Fraction(19, 20)], ids=str)
+def test_unequal_changes_are_easier_to_tell_apart(p: Fraction) -> None:
+    """The deltas of (a + 1, b - 1) and of (a, b) differ by a closed form, which is not negative."""
+    for a, b in itertools.combinations_with_replacement(range(7, 0, -1), 2):
+        unequal, equal = exact_deltas((a + 1, b - 1), p), exact_deltas((a, b), p)
+        for t, larger, smaller in zip(range(-a - b, a + b), unequal, equal, strict=True):
+            if (t - a - b) % 2 == 0:  # between these losses both are linear in exp(epsilon)
+                stated = p ** ((a + b - t) // 2) * (1 - p**2) / (1 + p) ** 2 if abs(t) <= a - b else 0
+                assert larger - smaller == stated
+            assert larger >= smaller
+
+
+@pytest.mark.parametrize("scale", [0.7, 3.0])
+def test_the_pairs_of_a_shift_dominate_every_change_that_it_majorizes(scale: float) -> None:
+    """Three components change by at most 3 each, and by at most 5 together."""
+    guarantee = DiscreteLaplace(scale).privacy([(3, 2, 0)])
+    composed = None
+    for pair, count in dominating_pairs(guarantee):
+        part = loss_distribution(pair, 1e-2).self_compose(count)
+        composed = part if composed is None else composed.compose(part)
+    assert composed is not None
+    places = np.linspace(-5.2 / scale, 5.2 / scale, 41)
+    priced = composed.get_delta_for_epsilon(places)
+    exact = np.array([brute_force(scale, (3, 2), at) for at in places])
+    assert (exact <= priced + 1e-9).all()
+    assert (priced <= exact + 2e-3).all()
+    for shift in itertools.product(range(4), repeat=3):
+        if sum(shift) <= 5:
+            assert all(brute_force(scale, shift, at) <= high + 1e-6 for at, high in zip(places, priced, strict=True))
+
+
+def test_the_envelope_of_several_shifts_is_above_each_of_them() -> None:
     """Both shifts have norm 6; neither has the larger delta at every epsilon."""
-    first, second = (4, 1, 1), (3, 3, 0)
+    vectors = (4, 1, 1), (3, 3, 0)
+    first, second = vectors
     assert brute_force(1.0, first, 1.0) > brute_force(1.0, second, 1.0)
     assert brute_force(1.0, first, 3.0) < brute_force(1.0, second, 3.0)
-    shifts: Shifts = ((NoisyShift(Decimal(1), 4, 1), NoisyShift(Decimal(1), 1, 2)),)
-    ((pair, number),) = dominating_pairs(PureDP(Decimal(6), shifts))
-    assert (pair, number) == (DominatingPair(6.0), 1)
-    composed = loss_distribution(pair, 1e-3)
-    for at in (0.0, 1.0, 3.0, 4.5, 5.9):
-        largest = max(brute_force(1.0, shift, at) for shift in (first, second))
-        assert largest <= composed.get_delta_for_epsilon(at) + 1e-9
+    guarantee = DiscreteLaplace(1.0).privacy(vectors)
+    assert len(guarantee.shifts) == 2
+    ((pair, number),) = dominating_pairs(guarantee)
+    assert number == 1
+    envelope, response = (loss_distribution(each, 1e-3) for each in (pair, DominatingPair(pair.epsilon)))
+    places = np.linspace(-6.5, 6.5, 131)
+    high, highest = (each.get_delta_for_epsilon(places) for each in (envelope, response))
+    exact = np.array([max(brute_force(1.0, shift, at) for shift in vectors) for at in places])
+    assert (exact <= high + 1e-9).all()
+    assert (high <= highest + 1e-8).all()
+    assert (high <= exact + 1e-3).all()
+    assert (high < 0.9 * highest)[(places > 1) & (places < 5)].all()
 
 
-def test_each_scale_has_pairs_of_its_own() -> None:
+def test_equal_scales_change_by_different_amounts() -> None:
     shifts: Shifts = ((NoisyShift(Decimal(2), 1, 3), NoisyShift(Decimal(8), 2, 2), NoisyShift(Decimal(8), 1, 1)),)
     assert set(dominating_pairs(PureDP(Decimal("2.125"), shifts))) == {
         (DominatingPair(0.5), 3),
-        (DominatingPair(0.625), 1),
+        (DominatingPair(0.25, change=2), 2),
+        (DominatingPair(0.125), 1),
     }
 
 

@@ -11,7 +11,8 @@ from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Transaction
 
-PRICE = Decimal("0.1")
+PRICE, TOTAL = Decimal("0.1"), Decimal(3)
+"""The price of a release, and the total of a schedule, which is spent when its account is opened."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,13 @@ class Sighting:
 
 @dataclass
 class Known:
-    """The required content of the ledger: the spent sum and, by release, draws and digests of published files."""
+    """The required content of the ledger: the spent sum and, by release, draws and digests of published files.
 
+    Attributes:
+        scheduled: whether the releases are those of a schedule.
+    """
+
+    scheduled: bool = False
     spent: Decimal = Decimal(0)
     draws: dict[str, bytes] = field(default_factory=dict)
     published: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -59,6 +65,7 @@ class Known:
         """Return the part of this that a state holds, e.g. the state of a backup."""
         records = releases_of(state)
         return Known(
+            self.scheduled,
             spent_in(state),
             {key: draw for key, draw in self.draws.items() if key in records and records[key].sealed},
             {key: files for key, files in self.published.items() if key in records and records[key].published},
@@ -79,7 +86,7 @@ class Known:
         if spent < self.spent:
             wrong.append(f"spent was {self.spent} and is {spent}")
         self.spent = spent
-        if spent != PRICE * len(records):
+        if spent != (TOTAL * len(state.accounts) if self.scheduled else PRICE * len(records)):
             wrong.append(f"{len(records)} releases are charged {spent}")
         for key, files in self.published.items():
             if key not in records or records[key].published != files:

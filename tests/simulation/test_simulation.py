@@ -48,6 +48,14 @@ def test_no_seed_loses_anything(tmp_path: Path) -> None:
     assert failed is None, failed[1]
 
 
+@pytest.mark.parametrize(
+    "seeds", [range(8), pytest.param(range(8, BLOCK), marks=[pytest.mark.faults, pytest.mark.slow])], ids=len
+)
+def test_no_seed_of_a_schedule_loses_anything(seeds: range, tmp_path: Path) -> None:
+    failed = failure(seeds, tmp_path / "root", restore=put_back, scheduled=True)
+    assert failed is None, failed[1]
+
+
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BLOCK))

@@ -13,9 +13,12 @@ They hold after a restore, too. They do not hold after a backup is copied over t
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -23,23 +26,43 @@ from typing import Any, cast
 import pytest
 
 import dpbayes_cli.bundle.place as bundle_place
-from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.bundle.write import write_new
+from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.schedule_budget import ScheduleBudget
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import back_up
+from dpbayes_cli.privacy.kinds import PureDP
 from tests.ledger.ledgers import labeled
 from tests.simulation.calls import Blindness, Calls
 from tests.simulation.disk import Disk
 from tests.simulation.host import Host, Process
-from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_bundles, spent_in, unsealed_bundles
+from tests.simulation.invariants import (
+    PRICE,
+    TOTAL,
+    Draft,
+    Known,
+    Sighting,
+    damaged_bundles,
+    spent_in,
+    unsealed_bundles,
+)
 from tests.simulation.sqlite_files import Files
 
 TROUBLES = frozenset({"kills", "outages", "anchors", "directories", "namespaces", "names", "restores"})
 """Killed processes, power cuts, an anchor, a ledger in a new directory, containers that share a directory, two names
 of one ledger, and restored backups."""
-LABELS = ("a", "b", "c", "d")
+LABELS = ("a-1", "a-2", "b-1", "b-2")
+REQUESTS = {name: {"model": name} for name in ("a", "b")}
+SCHEDULE = ScheduleBudget(
+    TOTAL,
+    Decimal("1e-6"),
+    TOTAL,
+    json.dumps({"releases": [{"name": name, "times": 2, "request": REQUESTS[name]} for name in ("a", "b")]}),
+    (PureDP(PRICE), PureDP(PRICE)),
+)
 UNKNOWN, REFUSED, TAKEN = 5, 6, 8
 """The exit codes for an unknown account, a refused ledger, and an output path that exists already."""
 
@@ -50,7 +73,16 @@ Command = tuple[str, Callable[[Path], object]]
 class World:
     """The history of one seed."""
 
-    def __init__(self, seed: int, root: Path, troubles: frozenset[str], blind: Blindness, restore: Restore | None):
+    def __init__(
+        self,
+        seed: int,
+        root: Path,
+        troubles: frozenset[str],
+        blind: Blindness,
+        restore: Restore | None,
+        *,
+        scheduled: bool,
+    ):
         self.rng = Random(seed)
         self.host, self.disk = Host(self.rng), Disk(root)
         self.calls, self.files = Calls(self.host, self.disk, blind), Files(self.host, self.disk)
@@ -61,7 +93,7 @@ class World:
         self.disk.sync_all()
         directory = root / "host" / "new" if "directories" in self.troubles else root / "host"
         self.root, self.first, self.second = root, directory / "ledger.sqlite", ""
-        self.known, self.bundles = Known(), dict[str, Draft]()
+        self.known, self.bundles = Known(scheduled), dict[str, Draft]()
         self.backups: list[tuple[Path, State]] = []
         self.seen: list[Sighting] = []
         self.asked: set[str] = set()
@@ -168,7 +200,9 @@ class World:
         draw = self.rng.randbytes(self.rng.choice((50, 3000, 9000)))
 
         def work(path: Path) -> None:
-            ledger, asked, target = self._ledger(path), labeled(label, str(PRICE)), self.root / "out" / label
+            ledger, asked, target = self._ledger(path), self._charge(label), self.root / "out" / label
+            if self.known.scheduled:
+                ledger.open_account(asked.account, SCHEDULE, asked.neighbors)
             known = ledger.preview(asked).known
             bundle_place.check_place(target, sealed=known is not None and known.stage != "reserved")
             since = len(self.host.events)
@@ -184,6 +218,14 @@ class World:
             self.seen.append(Sighting(since, label, record.release_id, sealed, files, spent_in(state)))
 
         return f"release {label}", work
+
+    def _charge(self, label: str) -> Charge:
+        asked = labeled(label, str(PRICE))
+        if not self.known.scheduled:
+            return asked
+        request = REQUESTS[label[0]]
+        request_digest = digest("request", canonical_json(request))
+        return replace(asked, request=request, request_digest=request_digest, open_account=False)
 
     def _backup(self) -> Command:
         target = self.root / "out" / f"backup {self.started}"
@@ -267,15 +309,20 @@ def run(
     troubles: frozenset[str] = TROUBLES,
     blind: Blindness | None = None,
     restore: Restore | None = None,
+    *,
+    scheduled: bool = False,
 ) -> tuple[list[str], list[str]]:
     """Simulate one seed in an empty directory, with these troubles; if these are all, with a random part of them.
+
+    Args:
+        scheduled: whether the releases are those of a schedule, which each command opens if it is not open.
 
     Returns:
         The violations, and the history.
     """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
-    world = World(seed, root, troubles, blind or Blindness(), restore)
+    world = World(seed, root, troubles, blind or Blindness(), restore, scheduled=scheduled)
     with pytest.MonkeyPatch.context() as patch:
         world.calls.install(patch)
         patch.setattr(bundle_place, "render", _render)

@@ -107,7 +107,7 @@ def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, 
 
 
 def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floats, Floats, Floats]:
-    """Return nodes of the sizes, the mode of (log mean, log shape) given noisy sizes alone, and nodes of coordinates."""
+    """Return nodes of sizes, the mode of (log mean, log shape) given noisy sizes alone, and nodes of coordinates."""
     noise, steps = observation.noise, moments.steps
     sums, sizes = observation.observed.T.astype(np.float64)
     guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))
