@@ -161,6 +161,13 @@ class ScalarLaw(RecordLaw):
     def prior_range(self) -> tuple[float, float]:
         """An interval of the coordinate outside which the prior probability is at most 1e-12."""
 
+    @property
+    @abstractmethod
+    def public_range(self) -> tuple[float, float]:
+        """The coordinates, ascending, at which the mean of a number is a tenth of the range above its lower bound and
+        a tenth below its upper bound.
+        """
+
     @abstractmethod
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
         """Return E[exp(i u t)], where t is what one contributing record adds to the sum.

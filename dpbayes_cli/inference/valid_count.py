@@ -108,10 +108,10 @@ def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
             if noise is not None
         ]
     if isinstance(observation, NoisyGroups):
-        values, weight = observation.observed, 1
+        observed, weight = observation.observed, 1
         if isinstance(observation.outcome, GroupedSums):
-            values, weight = values[:, 1:], observation.outcome.steps
-        return [_NoisyTotal(float(values.sum()), observation.noise, values.size, weight)]
+            observed, weight = observed[:, 1:], observation.outcome.steps
+        return [_NoisyTotal(float(observed.sum()), observation.noise, observed.size, weight)]
     # tables that share a scope were rebuilt from the same valid records
     tables = observation.tables if observation.scope is None else observation.tables[:1]
     return [_NoisyTotal(float(table.observed.sum()), table.noise, table.observed.size) for table in tables]

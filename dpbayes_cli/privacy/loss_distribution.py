@@ -175,9 +175,10 @@ def loss_distribution(pair: DominatingPair, interval: float) -> PrivacyLossDistr
         grid = np.unique([np.floor(losses), np.ceil(losses)]).astype(np.int64)
     else:
         grid = np.arange(-high, high + 1)
-    deltas = _noise_deltas(pair.epsilon, pair.change, grid * interval)
+    at = np.asarray(grid * interval, dtype=np.float64)
+    deltas = _noise_deltas(pair.epsilon, pair.change, at)
     if pair.shifts:
-        deltas = np.minimum(deltas, _envelope(pair.shifts, interval, grid * interval))
+        deltas = np.minimum(deltas, _envelope(pair.shifts, interval, at))
     deltas = pair.delta + (1.0 - pair.delta) * deltas
     return distributions.PrivacyLossDistribution(pmf.create_pmf_pessimistic_connect_dots(interval, grid, deltas))
 

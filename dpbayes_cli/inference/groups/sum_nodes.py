@@ -78,7 +78,7 @@ def log_widths(numbers: Floats) -> Floats:
     widths = np.concatenate([end, gaps], axis=1) + np.concatenate([gaps, end], axis=1)
     # a run of equal nodes has the width of one node, shared between the first and the last of the run
     with np.errstate(divide="ignore"):
-        return np.log(widths)
+        return np.asarray(np.log(widths))
 
 
 def equidistributed(nodes: Floats, monitor: Floats, count: int, even_share: float) -> Floats:

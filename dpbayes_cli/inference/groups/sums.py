@@ -122,7 +122,8 @@ def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floa
     def log_density(points: Floats) -> Floats:
         with np.errstate(all="ignore"):
             terms = [np.logaddexp.reduce(log_weights(law, numbers, sizes[pilot]), axis=1).sum() for law in points]
-        return np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300) + log_size_prior(points[:, 0], points[:, 1])
+        finite = np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300)
+        return np.asarray(finite + log_size_prior(points[:, 0], points[:, 1]))
 
     size_law, precision = find_mode(log_density, guess[None])
     doubt = 2.0 * np.sqrt(np.diag(np.linalg.inv(precision)))
