@@ -16,6 +16,7 @@ from dpbayes_cli.base import duck
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assumptions import assumptions
 from dpbayes_cli.bundle.document import (
+    ExtremeGroups,
     InferenceReport,
     Kind,
     LedgerReference,
@@ -32,6 +33,7 @@ from dpbayes_cli.bundle.document import (
     Width,
 )
 from dpbayes_cli.bundle.files import rounded_states
+from dpbayes_cli.bundle.report.group_results import extreme_groups
 from dpbayes_cli.bundle.report.result_sentence import stated_results
 from dpbayes_cli.bundle.report.wording import meanings
 from dpbayes_cli.bundle.stated_request import remember
@@ -131,6 +133,7 @@ def assemble(
             warnings=[*report.warnings, *plan.warnings],
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
+        extreme_groups=_extreme_groups(spec, analysis),
         tables=analysis.how_counted or UNSET,
         states=rounded_states(analysis.states) or UNSET,
         assumptions=assumptions(
@@ -143,6 +146,14 @@ def assemble(
     remember(document, spec, model)
     stated = msgspec.structs.replace(document, results=stated_results(document, analysis.samples))
     return remember(stated, spec, model)
+
+
+def _extreme_groups(spec: ReleaseSpec, analysis: Analysis) -> list[ExtremeGroups] | UnsetType:
+    if analysis.groups is None or spec.by is None:
+        return UNSET
+    parameters = analysis.model.group_parameters
+    means = [marginal.mean for marginal in analysis.marginals[: len(parameters)]]
+    return extreme_groups(spec.by.values, parameters, means, analysis.groups)
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:

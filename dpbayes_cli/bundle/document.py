@@ -147,6 +147,26 @@ class ValidRecords(_Part, frozen=True, kw_only=True):
     q95: float
 
 
+class ExtremeGroup(_Part, frozen=True, kw_only=True):
+    """The posterior of one group."""
+
+    key: str
+    mean: float
+    q05: float
+    q95: float
+    records: Annotated[float, _about("the posterior mean of the group's number of valid records")]
+
+
+class ExtremeGroups(_Part, frozen=True, kw_only=True):
+    """The groups whose 90 % interval of a parameter excludes the mean of all groups."""
+
+    parameter: str
+    n_above: int
+    n_below: int
+    highest: Annotated[list[ExtremeGroup], _about("up to ten groups above the mean, the highest first")]
+    lowest: Annotated[list[ExtremeGroup], _about("up to ten groups below the mean, the lowest first")]
+
+
 ReportedMethod = Literal["noise-aware", "chain", "naive", "posterior-draws", "estimates"]
 
 
@@ -265,6 +285,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True, dict=True):
             "the posterior of the number of valid records; null if what was released does not count them; absent if an "
             "earlier version of dpbayes wrote the document"
         ),
+    ] = UNSET
+    extreme_groups: Annotated[
+        list[ExtremeGroups] | UnsetType,
+        _about("for each parameter, the groups that differ most from the mean of all groups; absent without groups"),
     ] = UNSET
     tables: Annotated[
         str | UnsetType,

@@ -138,6 +138,7 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, optiona
 
 def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     """Print the first lines of a result, then the posterior with these intervals as a table."""
+    from dpbayes_cli.bundle.report.group_results import extreme_tables, group_sentences
     from dpbayes_cli.bundle.report.report_tables import posterior_table
     from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
     from dpbayes_cli.bundle.stated_request import model_of
@@ -151,3 +152,9 @@ def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     if left_out := table.n_rows - len(table.rows):
         emit(f"... and {left_out} more in release.json")
     emit("")
+    for sentence in group_sentences(document):
+        emit(sentence)
+    for table in extreme_tables(document):
+        emit(f"\n{table.caption} (groups.parquet holds all groups):")
+        emit_table(table.columns, table.rows)
+        emit("")

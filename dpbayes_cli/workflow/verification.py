@@ -23,7 +23,7 @@ from dpbayes_cli.base.version_order import is_before
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import assemble, at_stated_price
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
-from dpbayes_cli.bundle.files import REPORT
+from dpbayes_cli.bundle.files import GROUPS, REPORT
 from dpbayes_cli.bundle.place import max_file_bytes, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
@@ -41,7 +41,7 @@ from dpbayes_cli.workflow.statistic_limits import limits_of
 _IMPOSSIBLE_NATS = 80.0
 """Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
 million statistics has such noise is below 1e-27."""
-_COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states", "valid_records", "results")
+_COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states", "valid_records", "results", "extreme_groups")
 """Fields computed in floating point, whose last digits may differ between versions of libraries."""
 _WORDED_FIELDS = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
 """Fields with texts that another version of dpbayes may word differently."""
@@ -189,7 +189,7 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
         result.unchecked.append(
             f"the digits of posterior, width, states, inference and samples: they were computed by {versions}"
         )
-        result.uncertain.add(document.inference.samples_file)
+        result.uncertain |= {document.inference.samples_file, GROUPS}
         exempt |= {*_COMPUTED_FIELDS}
         for name in ("method", "exact", "samples", "samples_format"):
             if getattr(document.inference, name) != getattr(derived.inference, name):

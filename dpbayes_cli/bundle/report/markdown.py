@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report import report_tables, wording
+from dpbayes_cli.bundle.report.group_results import extreme_tables, group_sentences
 from dpbayes_cli.bundle.report.intervals import Intervals
 from dpbayes_cli.bundle.report.prior import prior_text
 from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
@@ -29,6 +30,7 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
         f"{caption}:" if (caption := findings_of(document).caption) else "",
         _table(report_tables.posterior_table(document, model_of(document), intervals)),
         " ".join(filter(None, about_posterior)),
+        *_groups(document),
         *(width if document.width else []),
         "## The guarantee",
         headline,
@@ -50,6 +52,13 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
         *(f"```\n{part}\n```" if part == wording.REUSE_COMMAND else part for part in wording.reuse_texts(document)),
     ]
     return ("\n\n".join(filter(None, parts)) + "\n").encode("utf-8")
+
+
+def _groups(document: ReleaseDocument) -> list[str]:
+    sentences, tables = group_sentences(document), extreme_tables(document)
+    listed = [text for table in tables for text in (f"{table.caption}:", _table(table))]
+    about_file = "`groups.parquet` holds the posterior of every group."
+    return ["## The groups", " ".join([*sentences, about_file]), *listed] if sentences else []
 
 
 def _request(document: ReleaseDocument) -> str:

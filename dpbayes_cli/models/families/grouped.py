@@ -91,8 +91,8 @@ class GroupedModel(NoisyStatistics):
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the result for an average group."""
         facts = self.base.findings(column, estimates[: len(self.group_parameters)]).facts
-        topic = f"on average over {len(self.keys):,} groups"
-        return Findings(tuple(facts), topic, caption="Parameters of the law of the groups")
+        topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) > 1)}"
+        return Findings(tuple(facts), topic, caption="What the groups have in common")
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the statistic of each group: counts of categories, or the sum and the number of records.

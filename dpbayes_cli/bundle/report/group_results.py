@@ -1,0 +1,91 @@
+"""What a result says about its groups: how many differ from the mean of all groups, and the groups that differ most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UnsetType
+
+from dpbayes_cli.bundle.document import ExtremeGroup, ExtremeGroups, ReleaseDocument
+from dpbayes_cli.bundle.report.digits import percent, rounded
+from dpbayes_cli.bundle.report.report_tables import ReportTable
+from dpbayes_cli.bundle.stated_request import model_of
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior
+from dpbayes_cli.privacy.lazy_numpy import np
+
+MOST_SHOWN = 10
+"""A result names up to this many of the highest and of the lowest groups."""
+
+
+def extreme_groups(
+    keys: Sequence[str], parameters: Sequence[str], means: Sequence[float], groups: GroupedPosterior
+) -> list[ExtremeGroups]:
+    """Return, for each parameter, the groups whose 90 % intervals exclude the mean of all groups.
+
+    Args:
+        means: the estimated mean of each parameter over the groups.
+    """
+    found = []
+    for k, (name, mean) in enumerate(zip(parameters, means, strict=True)):
+        low, high = groups.quantiles[:, k, 0], groups.quantiles[:, k, 2]
+        above, below = np.flatnonzero(low > mean), np.flatnonzero(high < mean)
+        estimates = groups.means[:, k]
+        highest = above[np.argsort(-estimates[above], kind="stable")][:MOST_SHOWN]
+        lowest = below[np.argsort(estimates[below], kind="stable")][:MOST_SHOWN]
+        rows = [
+            [
+                ExtremeGroup(
+                    key=keys[g],
+                    mean=float(estimates[g]),
+                    q05=float(low[g]),
+                    q95=float(high[g]),
+                    records=float(groups.sizes[g, 0]),
+                )
+                for g in chosen.tolist()
+            ]
+            for chosen in (highest, lowest)
+        ]
+        found.append(
+            ExtremeGroups(parameter=name, n_above=len(above), n_below=len(below), highest=rows[0], lowest=rows[1])
+        )
+    return found
+
+
+def group_sentences(document: ReleaseDocument) -> list[str]:
+    """Return how many groups are above and below the mean of all groups; empty if there are no groups."""
+    if isinstance(document.extreme_groups, UnsetType):
+        return []
+    n_groups, several = len(document.spec["by"]["values"]), len(document.extreme_groups) > 1
+    sentences = []
+    for each in document.extreme_groups:
+        of = f" of {each.parameter}" if several else ""
+        rest = n_groups - each.n_above - each.n_below
+        sentences.append(
+            f"Of {n_groups:,} groups, {each.n_above:,} have a 90 % interval{of} above the mean of all groups and "
+            f"{each.n_below:,} below it; the intervals of the other {rest:,} include it."
+        )
+    return sentences
+
+
+def extreme_tables(document: ReleaseDocument) -> list[ReportTable]:
+    """Return a table of the groups that differ most from the mean, for each parameter for which there are any."""
+    if isinstance(document.extreme_groups, UnsetType):
+        return []
+    write = percent if model_of(document).main_fact.is_share else rounded
+    column, several = document.spec["by"]["column"], len(document.extreme_groups) > 1
+    tables = []
+    for each in document.extreme_groups:
+        rows = [
+            [
+                group.key,
+                *(write(x, group.q95 - group.q05) for x in (group.mean, group.q05, group.q95)),
+                f"{group.records:,.0f}",
+            ]
+            for group in (*each.highest, *each.lowest[::-1])
+        ]
+        of = f" {each.parameter}" if several else " estimate"
+        columns = [column, "mean" if not several else each.parameter, "5 %", "95 %", "records"]
+        caption = f"Groups with the highest and the lowest{of}"
+        if rows:
+            tables.append(ReportTable(caption, columns, rows, len(rows), "groups.parquet"))
+    return tables
