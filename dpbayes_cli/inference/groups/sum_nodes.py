@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _SIZE_NODES, _SIZE_CANDIDATES = 27, 256
+_TABLE_POINTS = 2049
 _SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])
 """The smallest possible sizes are nodes, because the law of the sizes may be concentrated on them."""
 _WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
@@ -59,8 +60,9 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
     low = np.floor(np.maximum(low, 0.0))
     high = np.ceil(np.maximum(high, low + 2.0))
     candidates = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SIZE_CANDIDATES)
-    sizes = np.logaddexp.reduce([log_sizes(candidates, *law) for law in zip(mean, shape, strict=True)])
-    log_weight = log_noise_of_size(noise, steps, observed, candidates) + sizes
+    table = np.expm1(np.linspace(0.0, np.log1p(high.max()), _TABLE_POINTS))
+    sizes = np.logaddexp.reduce([log_sizes(table, *law) for law in zip(mean, shape, strict=True)])
+    log_weight = log_noise_of_size(noise, steps, observed, candidates) + np.interp(candidates, table, sizes)
     monitor = np.exp(_MONITOR_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
     nodes = np.rint(equidistributed(candidates, monitor, _SIZE_NODES, 0.1))
     kink = np.clip(np.rint(seen), low, high)[:, None]
