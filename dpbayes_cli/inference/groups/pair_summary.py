@@ -2,10 +2,9 @@
 
 Means and standard deviations of the probability and of the number of records are averages over up to 512 draws of the
 hyperparameters. Quantiles start from the Beta law with the posterior's mean and standard deviation. The error of its
-distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 16 draws of the
-hyperparameters and interpolated; it is then removed. If a group is so large that the grid is too coarse for it, the
-quantiles are those of the Beta law. Quantiles of the number of records are those of the gamma law with the
-same mean and standard deviation.
+distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 16 to 96 draws of
+the hyperparameters and interpolated; it is then removed. Groups with a count above 1,500 keep the quantiles of the Beta
+law. Quantiles of the number of records are those of the gamma law with the same mean and standard deviation.
 """
 
 from __future__ import annotations
@@ -23,23 +22,31 @@ from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_FIRST_DRAWS, _MOST_DRAWS, _GRID_DRAWS = 64, 512, 16
-_MONTE_CARLO = 0.02
-_MOST_POINTS = 48
+_FIRST_DRAWS, _MOST_DRAWS = 64, 512
+_GRID_DRAWS = (16, 96)
+_MONTE_CARLO, _GRID_MONTE_CARLO = 0.02, 0.05
+_POINTS = (16, 48)
+"""The smallest and largest number of points of the grid."""
+_GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
+_LOWER, _UPPER = 1, 9
+_MOST_PLACES = 2000
+_ENDS = (-600.0, 36.5)
+_NEARLY_ONE = 36.0
+"""Larger logits are those of probabilities that doubles do not tell from 1."""
 _SURE = 1e-4
 _SIZE_LEVELS = (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
 class PairSummary:
-    """Summaries for each pair of observed counts; see ``GroupedPosterior``.
+    """Summaries for each pair of observed counts, or for each group; see ``GroupedPosterior``.
 
     Attributes:
-        means: shape (n_pairs,).
-        sds: shape (n_pairs,).
-        quantiles: shape (n_pairs, 3).
-        sizes: shape (n_pairs, 3).
-        above: shape (n_pairs,).
+        means: shape (n,).
+        sds: shape (n,).
+        quantiles: shape (n, 3).
+        sizes: shape (n, 3).
+        above: shape (n,).
         monte_carlo: the largest Monte Carlo error of a mean, as a fraction of the standard deviation.
     """
 
@@ -51,13 +58,13 @@ class PairSummary:
     monte_carlo: float
 
 
-def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats | None) -> PairSummary:
+def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSummary:
     """Return the summaries.
 
     Args:
         pairs: the observed counts.
         law: equally probable values of the parameters in random order, at least ``_MOST_DRAWS``.
-        overall: the mean over all groups for each value, shape (len(law),); None for the mean of the groups' means.
+        overall: the mean over all groups for each value, shape (len(law),).
     """
     first = _moments(pairs, law.part(slice(_FIRST_DRAWS)))
     ratio = float((first.theta_spread / first.theta_sd).max())
@@ -65,13 +72,15 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats | None) ->
     moments = first
     if n_draws > _FIRST_DRAWS:
         moments = _merged(first, _moments(pairs, law.part(slice(_FIRST_DRAWS, n_draws))), n_draws - _FIRST_DRAWS)
-    few = law.part(slice(_GRID_DRAWS))
-    if overall is None:
-        overall = np.full(len(few), np.average(moments.theta, weights=pairs.numbers))
-    few_moments = _moments(pairs, few)
-    points = _grid(moments.theta, moments.theta_sd)
-    cdf, above = _cdf(pairs, few, points, overall)
-    quantiles = _quantiles(moments, few_moments, points, cdf)
+    few = law.part(slice(int(np.clip((ratio / _GRID_MONTE_CARLO) ** 2, *_GRID_DRAWS))))
+    if pairs.grid.is_small:
+        places = _grid(moments)
+        cdf, above = _cdf(pairs, few, expit(places), overall)
+        quantiles = _quantiles(moments, _moments(pairs, few), places, cdf)
+    else:
+        a, b = _beta_shapes(moments)
+        quantiles = np.stack([betaincinv(a, b, level) for level in LEVELS], axis=1)
+        above = 1.0 - np.mean([betainc(a, b, each) for each in overall[: len(few)]], axis=0)
     return PairSummary(
         moments.theta,
         moments.theta_sd,
@@ -80,6 +89,11 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats | None) ->
         above,
         float((moments.theta_spread / moments.theta_sd).max()) / np.sqrt(max(n_draws, _FIRST_DRAWS)),
     )
+
+
+def mean_probability(pairs: NoisyPairs, law: CountLaw) -> Floats:
+    """Return the posterior means of the success probabilities, shape (n_pairs,)."""
+    return _moments(pairs, law).theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +128,7 @@ def _moments(pairs: NoisyPairs, law: CountLaw) -> _Moments:
     rows = np.zeros((5, len(pairs.numbers)))
     for part in pairs.batches(law):
         values = law.part(part)
-        tables, _ = pairs.tables(values)
+        tables, _ = pairs.grid.tables(values)
         total = np.maximum(pairs.sums(tables), 1e-280)
         kappa = (values.a + values.b)[:, None, None] + n
         success = values.a[:, None, None] + s[:, None]
@@ -128,13 +142,20 @@ def _moments(pairs: NoisyPairs, law: CountLaw) -> _Moments:
     return _Moments(rows / len(law), len(law))
 
 
-def _grid(means: Floats, sds: Floats) -> Floats:
-    """Return ascending probabilities that cover the posteriors of all pairs."""
-    center = logit(np.clip(means, 1e-9, 1.0 - 1e-9))
-    width = np.minimum(sds / (means * (1.0 - means) + 1e-300), 3.0)
-    low, high = float((center - 2.5 * width).min()), float((center + 2.5 * width).max())
-    n_points = int(np.clip((high - low) / (0.7 * np.quantile(width, 0.1)), 16, _MOST_POINTS))
-    return np.asarray(expit(np.linspace(low, high, n_points)))
+def _grid(moments: _Moments) -> Floats:
+    """Return ascending logits where most of the posteriors' quantiles lie, shape (n_points,)."""
+    a, b = _beta_shapes(moments)
+    few = np.unique(np.linspace(0, len(a) - 1, _MOST_PLACES).astype(np.int64))
+    order = np.argsort(moments.theta)[few]
+    places = _logit(betaincinv(a[order, None], b[order, None], _GRID_LEVELS))
+    width = np.quantile(places[:, _UPPER] - places[:, _LOWER], 0.1)
+    n_points = int(np.clip(np.ptp(places) / max(0.4 * width, 1e-9), *_POINTS))
+    return np.unique([*_ENDS, *np.quantile(places, np.linspace(0.0, 1.0, n_points))])
+
+
+def _logit(probability: Floats) -> Floats:
+    """Return the logits, without infinite ones."""
+    return np.asarray(logit(np.clip(probability, 1e-300, 1.0 - 1e-16)))
 
 
 def _cdf(pairs: NoisyPairs, law: CountLaw, points: Floats, overall: Floats) -> tuple[Floats, Floats]:
@@ -142,7 +163,7 @@ def _cdf(pairs: NoisyPairs, law: CountLaw, points: Floats, overall: Floats) -> t
     s, f = pairs.successes.nodes, pairs.failures.nodes
     cdf, above = np.zeros((len(points), len(pairs.numbers))), np.zeros(len(pairs.numbers))
     for i in range(len(law)):
-        table, _ = pairs.tables(law.part(slice(i, i + 1)))
+        table, _ = pairs.grid.tables(law.part(slice(i, i + 1)))
         total = np.maximum(pairs.sums(table)[0], 1e-280)
         a, b = float(law.a[i]), float(law.b[i])
         for j, point in enumerate([*points, overall[i]]):
@@ -161,33 +182,41 @@ def _beta_shapes(moments: _Moments) -> tuple[Floats, Floats]:
     return mean * kappa, (1.0 - mean) * kappa
 
 
-def _quantiles(moments: _Moments, few: _Moments, points: Floats, cdf: Floats) -> Floats:
-    """Return the quantiles, shape (n_pairs, 3)."""
+def _quantiles(moments: _Moments, few: _Moments, places: Floats, cdf: Floats) -> Floats:
+    """Return the quantiles, shape (n_pairs, 3).
+
+    Args:
+        moments: of the posteriors.
+        few: moments given the few draws for which the distribution functions were computed.
+        places: ascending logits, shape (n_points,).
+        cdf: the distribution functions there, shape (n_points, n_pairs).
+    """
     a, b = _beta_shapes(few)
-    rough = betainc(a, b, points[:, None])
-    known = (np.minimum(rough, cdf) > _SURE) & (np.maximum(rough, cdf) < 1.0 - _SURE)
-    errors = np.where(known, ndtri(np.clip(cdf, _SURE, 1 - _SURE)) - ndtri(np.clip(rough, _SURE, 1 - _SURE)), 0.0)
-    places = logit(points)
+    rough = _normal(betainc(a, b, expit(places)[:, None]))
+    exact = _normal(cdf)
+    errors = exact - rough
     a, b = _beta_shapes(moments)
+    known = _normal(betainc(a, b, expit(places)[:, None])) + errors
     columns = []
     for level in LEVELS:
-        quantile = betaincinv(a, b, level)
-        for _ in range(2):
-            place = (logit(np.clip(quantile, 1e-300, 1.0 - 1e-16)) - places[0]) / (places[1] - places[0])
-            error = _interpolated(errors, known, np.clip(place, 0.0, len(places) - 1.0))
-            quantile = betaincinv(a, b, ndtr(ndtri(level) - error))
-        columns.append(quantile)
-    return np.stack(columns, axis=1)
+        target = ndtri(level)
+        cell = np.clip((known < target).sum(axis=0), 1, len(places) - 1)
+        low, high = places[cell - 1], places[cell]
+        ends = np.stack([np.take_along_axis(errors, row[None, :], axis=0)[0] for row in (cell - 1, cell)])
+        place = (low + high) / 2.0
+        outside = (known[0] >= target) | (known[-1] < target)
+        for _ in range(3):
+            error = ends[0] + (ends[1] - ends[0]) * np.clip((place - low) / (high - low), 0.0, 1.0)
+            place = _logit(betaincinv(a, b, ndtr(target - error)))
+            place = np.where(outside, place, np.clip(place, low, high))
+        beyond = (place > _NEARLY_ONE) | ((known[-1] < target) & (places[-1] > _NEARLY_ONE))
+        columns.append(np.where(beyond, 1.0, expit(place)))
+    return np.sort(np.stack(columns, axis=1), axis=1)
 
 
-def _interpolated(values: Floats, known: np.ndarray, place: Floats) -> Floats:
-    """Interpolate each column of values linearly at a fractional row, between known values."""
-    low = np.minimum(place.astype(np.int64), len(values) - 2)
-    share = place - low
-    columns = np.arange(values.shape[1])
-    weights = [(1.0 - share) * known[low, columns], share * known[low + 1, columns]]
-    total = weights[0] * values[low, columns] + weights[1] * values[low + 1, columns]
-    return np.asarray(total / np.maximum(weights[0] + weights[1], 1e-9))
+def _normal(probability: Floats) -> Floats:
+    """Return the normal quantiles of probabilities that are not too close to 0 or 1."""
+    return np.asarray(ndtri(np.clip(probability, _SURE, 1.0 - _SURE)))
 
 
 def _size_summary(moments: _Moments) -> Floats:

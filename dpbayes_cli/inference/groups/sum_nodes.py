@@ -16,14 +16,20 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_SIZE_NODES, _SIZE_CANDIDATES = 27, 256
+_SIZE_NODES, _SIZE_CANDIDATES = 27, 200
+_KINK = np.linspace(-8.0, 8.0, 65)
+_TABLE_POINTS = 2049
 _SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])
 """The smallest possible sizes are nodes, because the law of the sizes may be concentrated on them."""
 _WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
-_COMMON, _LOCAL = 17, 21
+_COMMON, _LOCAL = 18, 21
+_FEW_COMMON = 5
+_TAIL_OFFSETS = np.array([2.4, 3.0, 3.6, 4.3, 5.2])
+"""Distances of nodes from the mean, in standard deviations, where the posterior may fall fast between other nodes."""
 _LOCAL_REACH = 6.0
 _OUTSIDE = (0.02, 0.1, 0.4)
 """Places of nodes outside the core, as shares of the distance from the core to an end of the domain."""
+_TINY = 1e-9
 _MONITOR_POWER = 0.25
 
 
@@ -46,7 +52,9 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
     integers than there are nodes, more nodes lie where the size is likely.
 
     Args:
-        noise, steps, observed: see ``log_noise_of_size``.
+        noise: the noise.
+        steps: the amount that a record adds to the noisy size.
+        observed: the noisy sizes, shape (n_groups,).
         laws: possible laws of the sizes, each a log mean and a log shape, shape (n_laws, 2).
     """
     seen = observed / steps
@@ -54,13 +62,20 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
     mean, shape = np.exp(laws).T
     sd = np.sqrt(mean + mean**2 / shape)
     near = np.maximum(seen, 0.0)
-    low = np.maximum(seen - radius, np.minimum((mean - 8.0 * sd).min() - 5.0, near - _NEAR_SCALES * scale))
-    high = np.minimum(seen + radius, np.maximum((mean + 16.0 * sd).max() + 5.0, near + _NEAR_SCALES * scale))
+    least, most = (mean - 8.0 * sd).min() - 5.0, (mean + 16.0 * sd).max() + 5.0
+    low = np.maximum(seen - radius, np.minimum(least, near - _NEAR_SCALES * scale))
+    high = np.minimum(seen + radius, np.maximum(most, near + _NEAR_SCALES * scale))
+    # if the noisy size is far from all plausible sizes, the window reaches them
+    low = np.where(low > (mean + 4.0 * sd).max(), least, low)
+    high = np.where(high < (mean - 4.0 * sd).min(), most, high)
     low = np.floor(np.maximum(low, 0.0))
     high = np.ceil(np.maximum(high, low + 2.0))
     candidates = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SIZE_CANDIDATES)
-    sizes = np.logaddexp.reduce([log_sizes(candidates, *law) for law in zip(mean, shape, strict=True)])
-    log_weight = log_noise_of_size(noise, steps, observed, candidates) + sizes
+    most_likely = np.clip(near[:, None] + scale * _KINK, low[:, None], high[:, None])
+    candidates = np.sort(np.concatenate([candidates, most_likely], axis=1), axis=1)
+    table = np.expm1(np.linspace(0.0, np.log1p(high.max()), _TABLE_POINTS))
+    sizes = np.logaddexp.reduce([log_sizes(table, *law) for law in zip(mean, shape, strict=True)])
+    log_weight = log_noise_of_size(noise, steps, observed, candidates) + np.interp(candidates, table, sizes)
     monitor = np.exp(_MONITOR_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
     nodes = np.rint(equidistributed(candidates, monitor, _SIZE_NODES, 0.1))
     kink = np.clip(np.rint(seen), low, high)[:, None]
@@ -86,12 +101,15 @@ def equidistributed(nodes: Floats, monitor: Floats, count: int, even_share: floa
 
     Args:
         nodes: ascending nodes, shape (n_groups, n_nodes).
-        monitor: positive values at the nodes, which are interpolated linearly.
+        monitor: non-negative values at the nodes; between nodes they are taken to be exponential.
         count: the number of new nodes; the first and the last are the ends of the old range.
         even_share: the share of the new nodes that is spread evenly over the range.
     """
     gaps = np.diff(nodes, axis=1)
-    pieces = gaps * (monitor[:, 1:] + monitor[:, :-1])
+    ratio = np.log((monitor[:, 1:] + _TINY) / (monitor[:, :-1] + _TINY))
+    is_flat = np.abs(ratio) < 1e-3
+    average = np.diff(monitor, axis=1) / np.where(is_flat, 1.0, ratio)
+    pieces = gaps * (np.where(is_flat, monitor[:, 1:], average) + _TINY)
     pieces = (1.0 - even_share) * pieces / pieces.sum(axis=1, keepdims=True) + even_share * gaps / gaps.sum(
         axis=1, keepdims=True
     )
@@ -139,7 +157,16 @@ def refined_coordinates(moments: RecordMoments, nodes: Floats, masses: Floats) -
     edges = np.concatenate([nodes[:, :1], (nodes[:, 1:] + nodes[:, :-1]) / 2.0, nodes[:, -1:]], axis=1)
     density = masses / np.diff(edges, axis=1)
     monitor = (density / density.max(axis=1, keepdims=True)) ** _MONITOR_POWER
-    return merged(moments, equidistributed(nodes, monitor, _LOCAL + _COMMON - 7, 0.0), 7)
+    mean, sd = weighted_moments(nodes, masses)
+    tails = mean[:, None] + sd[:, None] * np.concatenate([-_TAIL_OFFSETS, _TAIL_OFFSETS])
+    local = equidistributed(nodes, monitor, _LOCAL + _COMMON - _FEW_COMMON - tails.shape[1], 0.0)
+    return merged(moments, np.concatenate([local, tails], axis=1), _FEW_COMMON)
+
+
+def weighted_moments(values: Floats, masses: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of each row of values under the probabilities in that row."""
+    mean = (values * masses).sum(axis=1)
+    return mean, np.sqrt((masses * (values - mean[:, None]) ** 2).sum(axis=1))
 
 
 def merged(moments: RecordMoments, local: Floats, count: int) -> Floats:

@@ -27,11 +27,7 @@ _BANDWIDTH = 0.5
 
 
 class SumPosterior:
-    """The posterior of groups on their nodes.
-
-    Attributes:
-        largest_mass: the largest posterior probability of a single node of the coordinate, over all groups.
-    """
+    """The posterior of groups on their nodes."""
 
     def __init__(
         self,
@@ -65,7 +61,6 @@ class SumPosterior:
         self._errors = errors / math.sqrt(min(count, sample.ess))
         self._cumulative = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(self._masses, axis=1)], axis=1)
         self._cumulative /= self._cumulative[:, -1:]
-        self.largest_mass = float(self._masses.max())
 
     def _parameters(self, coordinates: Floats) -> Floats:
         return self._law.parameters(coordinates[..., None])[..., 0]

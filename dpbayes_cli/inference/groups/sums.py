@@ -32,6 +32,7 @@ from dpbayes_cli.inference.groups.sum_nodes import (
     log_widths,
     number_nodes,
     refined_coordinates,
+    weighted_moments,
 )
 from dpbayes_cli.inference.groups.sum_summaries import SumPosterior
 
@@ -45,8 +46,8 @@ _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
 _FEWEST_POINTS, _MOST_POINTS = 64, 1024
 _LEAST_ESS_SHARE = 0.5
-_MAX_NODE_MASS = 0.25
-"""Nodes are placed anew if a single node has more of the posterior of its group."""
+_SMALL_CHANGE, _MOST_GROUPS = 0.03, 0.95
+"""Nodes are placed anew until the posterior sds of most groups change by less than this share."""
 _MAX_REFINEMENTS = 3
 _ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
 """Added to a rough guess of (log mean, log shape) of the sizes, to get laws that are wide enough."""
@@ -72,22 +73,19 @@ def infer_grouped_sums(
     if pilot.step > 1:
         likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
     size = int(np.clip(_MAX_EVALUATIONS // len(numbers), _FEWEST_POINTS, _MOST_POINTS))
+    points = sample.thin(_REFINING_POINTS, rng)
+    masses = likelihood.masses(points)
     for _ in range(_MAX_REFINEMENTS):
-        masses = likelihood.masses(sample.thin(_REFINING_POINTS, rng))
+        _, sds = weighted_moments(likelihood.coordinates, masses)
         coordinates = refined_coordinates(moments, likelihood.coordinates, masses)
         likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
-        sample = _draw_hyperparameters(likelihood, sample, size, rng)
-        posterior = SumPosterior(likelihood, outcome, moments, pooling, sample, rng)
-        if posterior.largest_mass < _MAX_NODE_MASS:
+        masses = likelihood.masses(points)
+        change = sds / weighted_moments(coordinates, masses)[1]
+        if np.quantile(np.abs(change - 1.0), _MOST_GROUPS) < _SMALL_CHANGE:
             break
-    return posterior.summarize(samples, rng)
-
-
-def _draw_hyperparameters(
-    likelihood: SumLikelihood, sample: WeightedPoints, size: int, rng: np.random.Generator
-) -> WeightedPoints:
     starts = (sample.weights @ sample.points)[None]
-    return sample_density(likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng)
+    sample = sample_density(likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng)
+    return SumPosterior(likelihood, outcome, moments, pooling, sample, rng).summarize(samples, rng)
 
 
 def _pilot_groups(n_groups: int) -> slice:
