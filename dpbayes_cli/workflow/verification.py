@@ -41,7 +41,16 @@ from dpbayes_cli.workflow.statistic_limits import limits_of
 _IMPOSSIBLE_NATS = 80.0
 """Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
 million statistics has such noise is below 1e-27."""
-_COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states", "valid_records", "results", "extreme_groups")
+_COMPUTED_FIELDS = (
+    "posterior",
+    "width",
+    "posterior_predictive",
+    "inference",
+    "states",
+    "valid_records",
+    "results",
+    "extreme_groups",
+)
 """Fields computed in floating point, whose last digits may differ between versions of libraries."""
 _WORDED_FIELDS = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
 """Fields with texts that another version of dpbayes may word differently."""

@@ -6,13 +6,18 @@ from collections.abc import Sequence
 
 from msgspec import UnsetType
 
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ExtremeGroup, ExtremeGroups, ReleaseDocument
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.stated_request import model_of
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior
 from dpbayes_cli.privacy.lazy_numpy import np
 
+MAX_LISTED = 2000
+"""The page lists up to this many groups; its text can be searched in the browser."""
 MOST_SHOWN = 10
 """A result names up to this many of the highest and of the lowest groups."""
 
@@ -65,6 +70,39 @@ def group_sentences(document: ReleaseDocument) -> list[str]:
             f"{each.n_below:,} below it; the intervals of the other {rest:,} include it."
         )
     return sentences
+
+
+def noisy_shares(document: ReleaseDocument, model: Model) -> Floats | None:
+    """Return the share of each category by the noisy counts of a group alone, shape (n_groups, n_categories).
+
+    A share is NaN if the noisy counts of its group add up to less than 1. The result is None if the groups' parameters
+    are not shares.
+    """
+    if isinstance(document.groups, UnsetType) or not model.main_fact.is_share or len(model.columns[1:]) != 1:
+        return None
+    if isinstance(model.columns[1], NumericColumn):
+        return None
+    counts = np.array(document.groups.values, dtype=np.float64).reshape(-1, len(document.groups.components))
+    totals = counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(totals >= 1.0, counts / np.maximum(totals, 1.0), np.nan))
+
+
+def all_groups_table(document: ReleaseDocument, groups: GroupedPosterior) -> ReportTable:
+    """Return a table of the groups in the order of their keys, cut to ``MAX_LISTED`` rows."""
+    keys, names = document.spec["by"]["values"], model_of(document).group_parameters
+    write = percent if model_of(document).main_fact.is_share else rounded
+    columns = [document.spec["by"]["column"]]
+    columns += (
+        ["mean", "5 %", "95 %"] if len(names) == 1 else [f"{n}{end}" for n in names for end in ("", " 5 %", " 95 %")]
+    )
+    rows = []
+    for g, key in enumerate(keys[:MAX_LISTED]):
+        row = [key]
+        for k in range(len(names)):
+            low, high = groups.quantiles[g, k, 0], groups.quantiles[g, k, 2]
+            row += [write(x, high - low) for x in (groups.means[g, k], low, high)]
+        rows.append([*row, f"{groups.sizes[g, 0]:,.0f}"])
+    return ReportTable("The groups", [*columns, "records"], rows, len(keys), "groups.parquet")
 
 
 def extreme_tables(document: ReleaseDocument) -> list[ReportTable]:

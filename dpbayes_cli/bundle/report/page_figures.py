@@ -11,6 +11,8 @@ from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 from dpbayes_cli.bundle.report.digits import rounded
+from dpbayes_cli.bundle.report.group_plots import group_plots
+from dpbayes_cli.bundle.report.group_results import all_groups_table, extreme_tables, group_sentences, noisy_shares
 from dpbayes_cli.bundle.report.guarantee_plot import guarantee_plots
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
@@ -19,6 +21,7 @@ from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_pl
 from dpbayes_cli.bundle.report.prior import prior_densities, prior_ends
 from dpbayes_cli.bundle.report.probability_plots import emissions_plot, table_plot, transitions_plot
 from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
+from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.report.states_plot import states_plot
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, states_text, tables_text
 from dpbayes_cli.core.model import Model
@@ -27,6 +30,7 @@ from dpbayes_cli.privacy.lazy_numpy import np
 
 _MAX_INTERVALS = 40
 _MAX_DENSITIES = 12
+_MAX_GROUP_PARAMETERS = 3
 _MAX_TRACED, _MAX_CHAINS = 4, 8
 MAX_FEATURES, MAX_TABLES = 12, 16
 """The largest numbers of features and of tables that are plotted."""
@@ -64,7 +68,7 @@ def page_figures(
         [] if guarantee is None else guarantee_plots(guarantee, stated.epsilon, stated.delta),
         joint,
         densities,
-        list(drawn_sections(document, analysis.model)),
+        [*drawn_sections(document, analysis.model), *_groups(document, analysis)],
         [] if analysis.chains is None else _chain_pictures(analysis.parameters, analysis.chains),
     )
 
@@ -181,6 +185,8 @@ class DrawnSection:
     introduction: str = ""  # sentences before the figures
     left_out: str = ""  # a sentence that says how many of the parts are plotted; empty if all are plotted
     about_file: str = ""  # a sentence about the file with all values; empty if there is no such file
+    tables: Sequence[ReportTable] = ()  # tables before the figures
+    listed: ReportTable | None = None  # a long table, which readers unfold
 
 
 def drawn_sections(document: ReleaseDocument, model: Model) -> Iterator[DrawnSection]:
@@ -204,6 +210,28 @@ def _draw_network(document: ReleaseDocument, tables: NetworkTables) -> DrawnSect
         pictures.append(table_plot(network.names[i], network.levels[i], parents, cells, f"table-{i}"))
     left_out = f"{len(drawn)} of {len(network)} tables are plotted." if len(drawn) < len(network) else ""
     return DrawnSection("The network", pictures, left_out=left_out, about_file=tables_text(document))
+
+
+def _groups(document: ReleaseDocument, analysis: Analysis) -> Iterator[DrawnSection]:
+    """Yield the section on groups, if there are any; of several parameters, the first ones are plotted."""
+    groups = analysis.groups
+    if groups is None or isinstance(document.groups, UnsetType):
+        return
+    names, pictures = analysis.model.group_parameters, []
+    shares = noisy_shares(document, analysis.model)
+    for k in range(min(len(names), _MAX_GROUP_PARAMETERS)):
+        noisy = None if shares is None else shares[:, k]
+        pictures += group_plots(groups, k, noisy, analysis.marginals[k].mean)
+    plotted = f"{', '.join(names[:_MAX_GROUP_PARAMETERS])} of {len(names)} parameters are plotted."
+    yield DrawnSection(
+        "The groups",
+        pictures,
+        " ".join(group_sentences(document)),
+        plotted if len(names) > _MAX_GROUP_PARAMETERS else "",
+        "`groups.parquet` holds the posterior of every group.",
+        extreme_tables(document),
+        all_groups_table(document, groups),
+    )
 
 
 def drawn_tables(tables: NetworkTables) -> list[int]:

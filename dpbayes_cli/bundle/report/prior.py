@@ -57,7 +57,8 @@ def prior_text(document: ReleaseDocument) -> str:
             word = "default"
         elif prior == msgspec.convert(former_prior(spec.model), kind.prior_type):
             word = "default of an earlier version"
-    return f"{', '.join(prior_values(prior).values())} ({word})"
+    of = " of the mean of all groups" if spec.inference_options.value("pooling") == "partial" else ""
+    return f"{', '.join(prior_values(prior).values())}{of} ({word})"
 
 
 def prior_values(prior: Section) -> dict[str, str]:

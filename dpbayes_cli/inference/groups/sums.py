@@ -22,7 +22,7 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
-from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, find_mode, sample_density
+from dpbayes_cli.inference.groups.hyperparameters import find_mode, sample_density
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior, log_sizes
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood

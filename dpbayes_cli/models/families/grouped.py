@@ -52,6 +52,11 @@ class GroupedModel(NoisyStatistics):
         return self.base.name
 
     @property
+    def summary(self) -> str:  # type: ignore[override]
+        """The summary of the model of a group."""
+        return f"{self.base.summary}; for each of {len(self.keys):,} groups"
+
+    @property
     def info(self):  # type: ignore[no-untyped-def, override]
         """The description of the model of a group."""
         return self.base.info
