@@ -234,7 +234,7 @@ def _check_worst_shift(statistic: Statistic, changes: Integers) -> None:
     """No change costs more than the worst shift, which is a change unless sums of products bound it."""
     assert changes.max() == statistic.largest_change
     unique = [{int(z): int((row == z).sum()) for z in set(row.tolist()) - {0}} for row in np.unique(changes, axis=0)]
-    worst = Counter(z for z in statistic.worst_shift if z)
+    worst = Counter(z for z in statistic.worst_shifts[0] if z)
     products = any(isinstance(each, ProductOf) and len(each.roles) > 1 for each in statistic.expressions)
     assert products or worst in unique
     for order, scale in itertools.product((1.1, 2.0, 32.0), (0.7, statistic.sensitivity_l1 / 2.0)):

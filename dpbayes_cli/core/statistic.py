@@ -160,6 +160,8 @@ class Statistic:
         whole_records: whether tables count a record only if all of its cells are valid.
         transform: the linear map from tables to released components; None if the counts are released.
         largest_change: the largest change of one component between neighbors; 0 if it is not known.
+        shifts: changes of the components, one of which costs at least as much as any change between neighbors; empty if
+            ``largest_change`` alone limits them.
     """
 
     names: Sequence[str]
@@ -172,10 +174,11 @@ class Statistic:
     whole_records: bool = False
     transform: Transform | None = None
     largest_change: int = 0
+    shifts: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def worst_shift(self) -> tuple[int, ...]:
-        """A change of the components that costs at least as much as every change between neighbors.
+    def worst_shifts(self) -> tuple[tuple[int, ...], ...]:
+        """Changes of the components, one of which costs at least as much as any change between neighbors.
 
         Privacy: the cost of independent noise is a sum over the components of a function of their changes. In every
             notion of privacy, this function is convex, and 0 for no change. So the sum over changes with a known L1
@@ -184,7 +187,8 @@ class Statistic:
         Source: design notes, the privacy cost of a noise law.
         """
         parts = self.parts or (self,)
-        return tuple(change for part in parts for change in _largest_changes(part, len(self.names)))
+        changes = (change for part in parts for change in _largest_changes(part, len(self.names)))
+        return self.shifts or (tuple(changes),)
 
     @property
     def tables(self) -> tuple[TableCounts, ...]:
@@ -215,7 +219,8 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
     Privacy: neighbors differ in the records of one unit, of which each data set has at most k. Add null records to the
         data set with fewer, and pair the records. Exchanging one pair changes the statistic by at most its sensitivity
         to one record, which covers null records (``can_be_null``). By the triangle inequality k pairs change it by at
-        most k times as much, in L1 and in L2. This is attained by k copies of the witness.
+        most k times as much, in L1 and in L2. This is attained by k copies of the witness. Costs are convex, so that the
+        cost of a sum of k changes is at most that of k times one of them.
     Source: design notes, conventions (privacy units).
     """
     k = policy.contributions
@@ -226,6 +231,7 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
         sensitivity_l1=k * statistic.sensitivity_l1,
         sensitivity_l2_squared=k * k * statistic.sensitivity_l2_squared,
         largest_change=k * statistic.largest_change,
+        shifts=tuple(tuple(k * change for change in shift) for shift in statistic.shifts),
         parts=tuple(
             replace(
                 part,

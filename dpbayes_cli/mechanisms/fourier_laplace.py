@@ -126,7 +126,7 @@ class FourierLaplace(NoiseMechanism):
         statistic = self.statistic(model, policy)
         epsilon = require_type(options, EpsilonOptions).stated_epsilon()
         noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, epsilon)
-        guarantee = noise.privacy([statistic.worst_shift]).at_most(epsilon)
+        guarantee = noise.privacy(statistic.worst_shifts).at_most(epsilon)
         parameters = {"scale": noise.scale, "parities": len(statistic.names)}
         return Plan((Step(statistic, noise, guarantee),), guarantee, parameters)
 

@@ -47,5 +47,5 @@ class Laplace(NoiseMechanism):
         statistic = self.statistic(model, policy)
         epsilon = require_type(options, EpsilonOptions).stated_epsilon()
         noise = calibrated_noise(statistic, epsilon, DiscreteLaplace.calibrate, lambda part: part.sensitivity_l1)
-        guarantee = require_type(noise.privacy([statistic.worst_shift]), PureDP).at_most(epsilon)
+        guarantee = require_type(noise.privacy(statistic.worst_shifts), PureDP).at_most(epsilon)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})

@@ -87,7 +87,7 @@ class NoiseLaw(StepLaw, ABC):
 
         Args:
             shifts: vectors, one of which majorizes each change of the statistic: for each k, the k largest absolute
-                changes do not add up to more than those of the vector. See ``Statistic.worst_shift``.
+                changes do not add up to more than those of the vector. See ``Statistic.worst_shifts``.
         """
 
     @classmethod

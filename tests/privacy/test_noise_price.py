@@ -82,7 +82,7 @@ def test_the_divergence_is_convex_in_the_shift() -> None:
 )
 def test_the_worst_shift_has_as_few_components_as_possible(l1: int, largest: int, size: int, worst: object) -> None:
     names = tuple(map(str, range(size)))
-    assert Statistic(names, (), l1, Witness(None, None), 1, largest_change=largest).worst_shift == worst
+    assert Statistic(names, (), l1, Witness(None, None), 1, largest_change=largest).worst_shifts == (worst,)
 
 
 def loss_of(shift: NoisyShift) -> dict[int, float]:

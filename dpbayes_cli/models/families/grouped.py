@@ -107,8 +107,8 @@ class GroupedModel(NoisyStatistics):
             change is at most 1 under add-remove and 2 under replace-one, attained by two categories or two groups. A
             sum: the contribution is (u, steps) with |u| <= steps, in one group, or zero. Its L1 norm is at most
             2 * steps, and its squared L2 norm 2 * steps^2, attained at a bound. Under replace-one, two groups change by
-            these amounts; within one group the changes are at most 2 * steps and (2 * steps)^2. With one group, the
-            limits are those of one sum, as in ``sum_statistic``.
+            these amounts. Within one group, the sum changes by at most 2 * steps if the number of records stays the
+            same. With one group, the limits are those of ``sum_statistic``.
         Source: design notes, groups.
         """
         add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
@@ -125,10 +125,11 @@ class GroupedModel(NoisyStatistics):
         witness = Witness((self.keys[0], upper), None if add_remove else (other, lower))
         l1 = 4 * steps if several and not add_remove else 2 * steps
         squared = 2 * steps**2 if add_remove else 4 * steps**2
+        one_group, two_groups = (steps, steps), (steps,) * 4
+        shifts = (one_group,) if add_remove else (one_group, (2 * steps,), *([two_groups] if several else []))
+        sums = SumsByGroup((KEY, values.role), len(self.keys))
         largest = steps if add_remove else 2 * steps
-        return Statistic(
-            names, (SumsByGroup((KEY, values.role), len(self.keys)),), l1, witness, squared, largest_change=largest
-        )
+        return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

@@ -1,0 +1,73 @@
+"""Groups: what a record contributes, in every engine's integers, and the sensitivity to one record."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import closing
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpbayes_cli.base.numeric import Integers
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
+from dpbayes_cli.models.families.grouped import GroupedModel, grouped
+from dpbayes_cli.models.gamma_poisson import GammaPoisson
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.sources.frame import FrameSource
+
+KEYS = ("a", "7", "c")
+BASES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "two texts": (BetaBernoulli("yes", "no", 1.0, 1.0), ("yes", " no ", "maybe", "")),
+    "texts": (DirichletCategorical(("x", "y", "z"), (1.0,) * 3), ("x", "y", "z", "?")),
+    "counts": (GammaPoisson(3, 1.0, 1.0), ("0", "1", "3", "9", "-", "2.5")),
+    "counts within bounds": (GammaPoisson(3, 1.0, 1.0, "drop"), ("0", "3", "9", "-")),
+}
+POLICIES = {
+    "drop": RecordPolicy(Neighbors.REPLACE_ONE),
+    "impute": RecordPolicy(Neighbors.REPLACE_ONE, "STAND-IN"),
+    "add-remove": RecordPolicy(Neighbors.ADD_REMOVE),
+}
+
+
+def contribution(model: GroupedModel, policy: RecordPolicy, key: str, value: str) -> Integers:
+    """Return what one record adds to the statistic, as the engine computes it."""
+    with closing(FrameSource(pd.DataFrame({"key": [key], "value": [value]}))) as source:
+        source.check(model.columns, ["key", "value"])
+        return np.array(source.statistics(model.statistic(policy), policy).values)
+
+
+@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("treatment", POLICIES)
+@pytest.mark.parametrize("n_keys", [1, 3])
+def test_no_record_changes_the_statistic_by_more_than_its_sensitivity(name: str, treatment: str, n_keys: int) -> None:
+    base, values = BASES[name]
+    stand_in = base.columns[0].levels[0] if hasattr(base.columns[0], "levels") else "1"
+    policy = POLICIES[treatment]
+    if policy.impute is not None:
+        policy = RecordPolicy(policy.neighbors, stand_in)
+    model = grouped(base, "key", "value", KEYS[:n_keys])
+    statistic = model.statistic(policy)
+    keys = (*KEYS[:n_keys], "unlisted", "", "07" if n_keys > 1 else "A")
+    records = [contribution(model, policy, key, value) for key, value in itertools.product(keys, values)]
+    absent = np.zeros(len(statistic.names), dtype=np.int64)
+    if policy.neighbors is Neighbors.ADD_REMOVE:
+        changes = np.array(records)
+    else:
+        changes = np.array([first - second for first, second in itertools.product([*records, absent], repeat=2)])
+    assert abs(changes).sum(axis=1).max() == statistic.sensitivity_l1
+    assert (changes**2).sum(axis=1).max() == statistic.sensitivity_l2_squared
+    assert abs(changes).max() == statistic.largest_change
+    assert not any(contribution(model, policy, key, value).any() for key in ("unlisted", "") for value in values)
+    law = DiscreteLaplace(5.0)
+    shifts = [tuple(change) for change in np.unique(abs(changes), axis=0).tolist()]
+    for order in (Decimal(2), Decimal(32)):
+        true = max(float(law.privacy([shift]).rdp(order)) for shift in shifts if any(shift))
+        stated = float(law.privacy(statistic.worst_shifts).rdp(order))
+        assert true <= stated * (1 + 1e-12)
+        assert stated <= true * (1 + 1e-12), "a price that no record needs"
