@@ -103,7 +103,9 @@ def log_hyperprior(law: ScalarLaw, scale: float, center: Floats, log_spread: Flo
     return np.where(inside, law.log_prior(np.clip(center, low, high)[:, None]) + spread, -np.inf)
 
 
-def parameter_moments(law: ScalarLaw, domain: tuple[float, float], center: Floats, spread: Floats) -> tuple[Floats, Floats]:
+def parameter_moments(
+    law: ScalarLaw, domain: tuple[float, float], center: Floats, spread: Floats
+) -> tuple[Floats, Floats]:
     """Return the mean and the standard deviation of the groups' parameter, given the law of their coordinate."""
     low = np.maximum(domain[0], center - _REACH_SDS * spread)[:, None]
     high = np.minimum(domain[1], center + _REACH_SDS * spread)[:, None]
@@ -115,9 +117,7 @@ def parameter_moments(law: ScalarLaw, domain: tuple[float, float], center: Float
     return mean, np.sqrt((weights * (values - mean[:, None]) ** 2).sum(axis=1))
 
 
-def draw_coordinates(
-    domain: tuple[float, float], center: Floats, spread: Floats, rng: np.random.Generator
-) -> Floats:
+def draw_coordinates(domain: tuple[float, float], center: Floats, spread: Floats, rng: np.random.Generator) -> Floats:
     """Draw the coordinate of a new group for each pair of center and spread, shape (n,)."""
     from scipy.stats import truncnorm
 

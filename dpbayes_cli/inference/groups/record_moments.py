@@ -42,7 +42,9 @@ class RecordMoments:
         self.core = (low - _REACH * self.spread, high + _REACH * self.spread)
         self.prior_range = begin, end = law.prior_range
         self.domain = (min(begin, self.core[0]), max(end, self.core[1]))
-        grid = np.unique(np.concatenate([np.linspace(*self.core, _CORE_POINTS), np.linspace(*self.domain, _TAIL_POINTS)]))
+        grid = np.unique(
+            np.concatenate([np.linspace(*self.core, _CORE_POINTS), np.linspace(*self.domain, _TAIL_POINTS)])
+        )
         with np.errstate(all="ignore"):
             mean, covariance = law.moments(grid[:, None])
             share = mean[:, 1] / self.steps

@@ -111,9 +111,7 @@ def reference(outcome: GroupedSums, moments: RecordMoments, grid: Floats, likeli
     overall, spread = parameter_moments(outcome.law, moments.domain, center, np.exp(log_spread))
     margin = weights.sum(axis=0)
     records = float(weights.sum(axis=1) @ np.exp(log_mean))
-    return Reference(
-        grid, masses, number, means, sds, np.array([margin @ overall, margin @ spread, records])
-    )
+    return Reference(grid, masses, number, means, sds, np.array([margin @ overall, margin @ spread, records]))
 
 
 def outcome_of(family: NumberFamily, column: NumericColumn) -> GroupedSums:
