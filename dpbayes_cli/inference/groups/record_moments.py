@@ -70,4 +70,4 @@ class RecordMoments:
     def coordinate_of(self, mean: Floats) -> Floats:
         """Return the coordinate in the core at which a record has this mean, or the nearest possible one."""
         order = np.argsort(self._means, kind="stable")
-        return np.clip(np.interp(mean, self._means[order], self._grid[order]), *self.core)
+        return np.asarray(np.clip(np.interp(mean, self._means[order], self._grid[order]), *self.core))

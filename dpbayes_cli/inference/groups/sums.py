@@ -104,11 +104,10 @@ def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, 
 
 
 def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floats, Floats, Floats]:
-    """Return nodes of the sizes, the mode of (log mean, log shape) given noisy sizes alone, and nodes of coordinates."""
+    """Return nodes of the sizes and of the coordinates; between them, (log mean, log shape) given noisy sizes alone."""
     noise, steps = observation.noise, moments.steps
     sums, sizes = observation.observed.T.astype(np.float64)
     guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))
-
     pilot = _pilot_groups(len(sizes))
     numbers = number_nodes(noise, steps, sizes[pilot], guess + _ROUGHLY)
     weights = log_size_weights(noise, steps, sizes[pilot], numbers)
@@ -117,7 +116,8 @@ def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floa
         with np.errstate(all="ignore"):
             laws = np.exp(points)
             terms = [np.logaddexp.reduce(weights + log_sizes(numbers, *law), axis=1).sum() for law in laws]
-        return np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300) + log_size_prior(points[:, 0], points[:, 1])
+        finite = np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300)
+        return np.asarray(finite + log_size_prior(points[:, 0], points[:, 1]))
 
     size_law, precision = find_mode(log_density, guess[None])
     doubt = 2.0 * np.sqrt(np.diag(np.linalg.inv(precision)))

@@ -1,4 +1,4 @@
-"""Posteriors of groups by enumeration of sizes and sums, with the hyperparameters on dense grids, for few small groups."""
+"""Posteriors of few small groups by enumeration of sizes and sums, with the hyperparameters on dense grids."""
 
 from __future__ import annotations
 
