@@ -43,7 +43,7 @@ def relative_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> Floats:
             ]
         )
     largest = log_density.max(axis=tuple(range(1, log_density.ndim)), keepdims=True)
-    return np.exp(log_density - largest)
+    return np.asarray(np.exp(log_density - largest))
 
 
 def _normal_plus_laplace(away: Floats, spread: Floats) -> Floats:

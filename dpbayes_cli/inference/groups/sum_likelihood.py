@@ -20,7 +20,7 @@ from dpbayes_cli.inference.groups.noisy_normal import relative_density
 from dpbayes_cli.inference.groups.population import log_hyperprior, normal_weights, prior_weights
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.size_law import log_size_prior, log_sizes
-from dpbayes_cli.inference.groups.sum_nodes import log_noise_of_size, log_widths
+from dpbayes_cli.inference.groups.sum_nodes import log_size_weights
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -95,7 +95,7 @@ class SumLikelihood:
         self._sums = observation.observed[:, 0].astype(np.float64)
         sizes = observation.observed[:, 1].astype(np.float64)
         self.numbers, self.coordinates = numbers, coordinates
-        self._size_terms = log_noise_of_size(self._noise, moments.steps, sizes, numbers) + log_widths(numbers)
+        self._size_terms = log_size_weights(self._noise, moments.steps, sizes, numbers)
         self._size_terms -= self._size_terms.max(axis=1, keepdims=True)
         self._distinct, self._place = np.unique(numbers, return_inverse=True)
         self._place = self._place.reshape(numbers.shape)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SIZE_NODES, _SIZE_CANDIDATES = 27, 200
 _KINK = np.linspace(-8.0, 8.0, 65)
 _TABLE_POINTS = 2049
+_MOST_PARTS = 12
+"""A gap between nodes of sizes is divided into at most this many parts."""
 _SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])
 """The smallest possible sizes are nodes, because the law of the sizes may be concentrated on them."""
 _WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
@@ -86,14 +88,35 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
     return np.where((high - low < count)[:, None], few, nodes)
 
 
-def log_widths(numbers: Floats) -> Floats:
-    """Return the logarithms of the numbers of integers that ascending nodes stand for; -inf for repeated nodes."""
-    gaps = np.diff(numbers, axis=1) / 2.0
-    end = np.full((len(numbers), 1), 0.5)
-    widths = np.concatenate([end, gaps], axis=1) + np.concatenate([gaps, end], axis=1)
-    # a run of equal nodes has the width of one node, shared between the first and the last of the run
+def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
+    """Return the logarithms of weights with which sums over all sizes become sums over nodes, up to a constant.
+
+    The sum over all sizes of the probability of the noisy size, times a function that is linear between nodes, is the
+    sum over nodes of weight times function. Repeated nodes share a weight, or have the weight zero.
+
+    Args:
+        noise, steps, observed: see ``number_nodes``.
+        numbers: ascending integers, shape (n_groups, n_nodes).
+    """
+    gaps = np.diff(numbers, axis=1)
+    parts = np.clip(gaps, 1.0, _MOST_PARTS)
+    left = np.zeros_like(gaps)
+    right = np.zeros_like(gaps)
+    ends = log_noise_of_size(noise, steps, observed, numbers)
+    largest = ends.max(axis=1, keepdims=True)
+    for i in range(_MOST_PARTS + 1):
+        share = np.minimum(i / parts, 1.0)
+        terms = np.exp(log_noise_of_size(noise, steps, observed, numbers[:, :-1] + share * gaps) - largest)
+        terms *= np.where(i > parts, 0.0, np.where((i == 0) | (i == parts), 0.5, 1.0)) * gaps / parts
+        left += (1.0 - share) * terms
+        right += share * terms
+    weights = np.zeros_like(numbers)
+    weights[:, :-1] += left
+    weights[:, 1:] += right
+    for end in (0, -1):
+        weights[:, end] += 0.5 * np.exp(ends[:, end] - largest[:, 0])
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(widths))
+        return np.log(weights)
 
 
 def equidistributed(nodes: Floats, monitor: Floats, count: int, even_share: float) -> Floats:

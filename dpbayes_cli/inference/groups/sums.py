@@ -28,8 +28,7 @@ from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 from dpbayes_cli.inference.groups.sum_nodes import (
     first_coordinates,
-    log_noise_of_size,
-    log_widths,
+    log_size_weights,
     number_nodes,
     refined_coordinates,
     weighted_moments,
@@ -105,21 +104,18 @@ def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, 
 
 
 def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floats, Floats, Floats]:
-    """Return nodes of sizes, the mode of (log mean, log shape) given noisy sizes alone, and nodes of coordinates."""
+    """Return nodes of the sizes and of the coordinates; between them, (log mean, log shape) given noisy sizes alone."""
     noise, steps = observation.noise, moments.steps
     sums, sizes = observation.observed.T.astype(np.float64)
     guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))
-
-    def log_weights(law: Floats, numbers: Floats, seen: Floats) -> Floats:
-        mean, shape = np.exp(law)
-        return log_noise_of_size(noise, steps, seen, numbers) + log_widths(numbers) + log_sizes(numbers, mean, shape)
-
     pilot = _pilot_groups(len(sizes))
     numbers = number_nodes(noise, steps, sizes[pilot], guess + _ROUGHLY)
+    weights = log_size_weights(noise, steps, sizes[pilot], numbers)
 
     def log_density(points: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            terms = [np.logaddexp.reduce(log_weights(law, numbers, sizes[pilot]), axis=1).sum() for law in points]
+            laws = np.exp(points)
+            terms = [np.logaddexp.reduce(weights + log_sizes(numbers, *law), axis=1).sum() for law in laws]
         finite = np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300)
         return np.asarray(finite + log_size_prior(points[:, 0], points[:, 1]))
 
@@ -127,9 +123,8 @@ def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floa
     doubt = 2.0 * np.sqrt(np.diag(np.linalg.inv(precision)))
     laws = size_law + doubt * np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, -1.0]])
     numbers = number_nodes(noise, steps, sizes, laws)
-    log_mass = log_weights(size_law, numbers, sizes)
+    log_mass = log_size_weights(noise, steps, sizes, numbers) + log_sizes(numbers, *np.exp(size_law))
     mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
     mass /= mass.sum(axis=1, keepdims=True)
-    mean = (mass * numbers).sum(axis=1)
-    variance = (mass * (numbers - mean[:, None]) ** 2).sum(axis=1)
-    return numbers, size_law, first_coordinates(moments, noise, sums, mean, variance, moments.spread / 2.0)
+    mean, sd = weighted_moments(numbers, mass)
+    return numbers, size_law, first_coordinates(moments, noise, sums, mean, sd**2, moments.spread / 2.0)

@@ -1,4 +1,4 @@
-"""Posteriors of few small groups, by enumeration of sizes and sums, with the hyperparameters on dense grids."""
+"""Posteriors of few small groups by enumeration of sizes and sums, with the hyperparameters on dense grids."""
 
 from __future__ import annotations
 

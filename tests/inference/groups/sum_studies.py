@@ -96,7 +96,7 @@ def draw_numbers(family: NumberFamily, parameter: float, size: int, rng: np.rand
     if isinstance(family, PoissonCounts):
         return rng.poisson(min(parameter, _MAX_RATE), size).astype(np.float64)
     if isinstance(family, GeometricNumbers):
-        return rng.geometric(max(parameter, 1.0 / _MAX_RATE), size) - 1.0
+        return np.asarray(rng.geometric(max(parameter, 1.0 / _MAX_RATE), size) - 1.0, dtype=np.float64)
     if isinstance(family, ExponentialTimes):
         return rng.exponential(1.0 / parameter, size)
     assert isinstance(family, NormalNumbers)
