@@ -74,7 +74,6 @@ def test_tables_are_consistent(name: str, scale: float, how: str) -> None:
     parities = Parities(*NETWORKS[name])
     solution = solve(parities, noisy_tables(parities, scale))
     assert solution.how == how
-    assert solution.disagreement <= 1e-9 * N_RECORDS
     assert_consistent(parities, solution.tables, N_RECORDS)
 
 
