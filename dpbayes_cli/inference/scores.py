@@ -40,7 +40,6 @@ class ProbabilityScores:
         n_scored: how many records are scored.
         n_unlabeled: how many records are left out because they have no label.
         n_unpredicted: how many records are left out because they have a label, but no prediction.
-        n_floored: how many records have a probability below ``LOG_SCORE_FLOOR`` for the true class.
         accuracy: the share of records whose most probable class (of several, the first) is the true class.
         log_score: the mean natural log probability of the true class; 0 is best.
         brier: the mean squared error of the probabilities; 0 is best. With two classes, it is the error of the second
@@ -54,7 +53,6 @@ class ProbabilityScores:
     n_scored: int
     n_unlabeled: int
     n_unpredicted: int
-    n_floored: int
     accuracy: float
     log_score: float
     brier: float
@@ -94,7 +92,6 @@ def class_scores(probabilities: Floats, labels: Integers) -> ProbabilityScores:
         n_scored,
         int((~labeled).sum()),
         int((labeled & ~predicted).sum()),
-        int((true < LOG_SCORE_FLOOR).sum()),
         _mean_or_nan(choice == truth),
         _mean_or_nan(np.log(np.maximum(true, LOG_SCORE_FLOOR))),
         _mean_or_nan(squared_error),

@@ -135,12 +135,10 @@ class Budget(ABC):
         Args:
             times: the number of releases.
         """
-        del times
         return self.spent(self.added(self.nothing, guarantee))
 
     def refusal(self, label: str, request_digest: str, guarantee: Guarantee) -> str:
         """Return why a release must not be charged, whatever is left, or an empty text."""
-        del label, request_digest, guarantee
         return ""
 
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal | None:
@@ -149,7 +147,6 @@ class Budget(ABC):
         Args:
             amounts: the total or what is spent, by component.
         """
-        del amounts, delta
         return None
 
     @property

@@ -10,22 +10,13 @@ from typing import Any
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError, LedgerError, amounts_text
 from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.ledger import charging, populations
 from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.charging import (
-    Charge,
-    Preview,
-    Reservation,
-    begun_release,
-    charged_before,
-    check_fits,
-    find_release,
-    paying_account,
-)
+from dpbayes_cli.ledger.charging import Charge, Preview, Reservation
 from dpbayes_cli.ledger.data_names import file_numbers
 from dpbayes_cli.ledger.limits import check_open, describe_change, opening_entry
 from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_document
-from dpbayes_cli.ledger.populations import check_population, has_paid
 from dpbayes_cli.ledger.process_identity import this_process
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.state import Account, State
@@ -83,7 +74,7 @@ class Ledger(VerifiedChain):
             known = state.accounts.get(name)
             if known is None:
                 for source in sources:
-                    check_population(state, requested, source)
+                    populations.check_population(state, requested, source)
                 self.append(transaction, state, opening_entry(requested, separate))
             elif known.closed or known.terms != requested.terms:
                 check_open(known)
@@ -136,12 +127,12 @@ class Ledger(VerifiedChain):
             else:
                 state = self.state()
                 self._check_beginning(charge)
-            account, opened = paying_account(state, charge)
-            label, known = find_release(state, account, charge)
+            account, opened = charging.paying_account(state, charge)
+            label, known = charging.find_release(state, account, charge)
             release_id = release_id_of(account.name, label)
             if known is not None:
                 return Preview(release_id, known, account.remaining, False)
-            check_fits(state, account, charge, label)
+            charging.check_fits(state, account, charge, label)
             after = account.budget.added(account.charged, charge.guarantee)
             return Preview(release_id, None, account.budget.remaining(after), opened)
 
@@ -151,14 +142,14 @@ class Ledger(VerifiedChain):
             return None
         with self.anchored.reading() as (_, state):
             account = state.accounts.get(charge.account)
-            return None if account is None else begun_release(state, account, charge)
+            return None if account is None else charging.begun_release(state, account, charge)
 
     def has_paid(self, charge: Charge) -> bool:
         """Return whether the account has paid for any of the data before."""
         if not self.storage.exists:
             return False
         with self.anchored.reading() as (_, state):
-            return has_paid(state, charge.account, charge.source)
+            return populations.has_paid(state, charge.account, charge.source)
 
     def charged_before(self, charge: Charge) -> list[ReleaseRecord]:
         """Return the charged releases of the same request that a charge could show or finish, whatever they cost."""
@@ -166,7 +157,7 @@ class Ledger(VerifiedChain):
             return []
         with self.anchored.reading() as (_, state):
             account = state.accounts.get(charge.account)
-            return [] if account is None else charged_before(state, account, charge)
+            return [] if account is None else charging.charged_before(state, account, charge)
 
     def sealed(self, charge: Charge) -> bytes | None:
         """Return the stored draw of a release; None if the release is not charged, or its draw is not stored."""
@@ -176,7 +167,7 @@ class Ledger(VerifiedChain):
             account = state.accounts.get(charge.account)
             if account is None or charge.fresh:
                 return None
-            _, known = find_release(state, account, charge)
+            _, known = charging.find_release(state, account, charge)
             return None if known is None else sealed_payload(transaction, known)
 
     def reserve(self, charge: Charge) -> Reservation:
@@ -188,13 +179,13 @@ class Ledger(VerifiedChain):
         """
         self._check_beginning(charge)
         with self.writing() as (transaction, state):
-            account, opened = paying_account(state, charge)
-            label, known = find_release(state, account, charge)
+            account, opened = charging.paying_account(state, charge)
+            label, known = charging.find_release(state, account, charge)
             delta = account.budget.total.get("delta", Decimal(0))
             if known is not None:
                 sealed, document = sealed_payload(transaction, known), stored_document(transaction, known)
                 return Reservation(known, sealed, document, delta, "")
-            check_fits(state, account, charge, label)
+            charging.check_fits(state, account, charge, label)
             if opened:
                 self.append(transaction, state, opening_entry(account))
             release_id = release_id_of(account.name, label)

@@ -15,18 +15,10 @@ from pathlib import Path
 
 from dpbayes_cli.base.atomic_file import make_directories, new_file, sync
 from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.ledger import sqlite_connection
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity
-from dpbayes_cli.ledger.sqlite_connection import (
-    INDEX,
-    PATIENCE,
-    SqliteTransaction,
-    connect,
-    execute_patiently,
-    integrity_findings,
-    readable_entries,
-    refuse_damage,
-)
+from dpbayes_cli.ledger.sqlite_connection import SqliteTransaction, connect, execute_patiently
 from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of
 from dpbayes_cli.ledger.sqlite_replacement import is_being_replaced, wait_for_replacement
 from dpbayes_cli.ledger.storage import Storage, Transaction
@@ -86,7 +78,7 @@ class SqliteStorage(Storage):
             with self._patient("BEGIN IMMEDIATE") as (connection, rolled_back):
                 try:
                     if rolled_back:
-                        refuse_damage(connection)
+                        sqlite_connection.refuse_damage(connection)
                     yield SqliteTransaction(connection, is_suspect=rolled_back)
                     execute_patiently(connection, "COMMIT")
                 except BaseException:
@@ -114,7 +106,7 @@ class SqliteStorage(Storage):
     def damage(self) -> list[str]:
         """See ``Storage.damage``; runs SQLite's integrity check."""
         with self._translated(), self._patient() as (connection, _):
-            return integrity_findings(connection)
+            return sqlite_connection.integrity_findings(connection)
 
     def copy_to(self, target: Path) -> None:
         """Copy the ledger into an empty file; changes that are made meanwhile are not copied."""
@@ -127,7 +119,7 @@ class SqliteStorage(Storage):
         """Return every readable entry, verified or not, and one sentence about each gap of unreadable entries."""
         with self._translated(), self._patient() as (connection, _):
             execute_patiently(connection, "SELECT name FROM sqlite_master").fetchall()  # fails if nothing is readable
-            return readable_entries(connection)
+            return sqlite_connection.readable_entries(connection)
 
     def salvage_payload(self, key: str) -> bytes | None:
         """Return a payload, or None if it cannot be read."""
@@ -198,7 +190,7 @@ class SqliteStorage(Storage):
 
         Wait for other writers in short intervals, so that Python can handle signals.
         """
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + sqlite_connection.PATIENCE
         while True:
             if not self._anywhere:
                 wait_for_replacement(self.path)  # before connecting: a replacement waits for all connections
@@ -288,7 +280,7 @@ def begin_ledger(path: Path) -> None:
     """Turn an empty file into a ledger without entries."""
     with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        for statement in (*_TABLES, INDEX):
+        for statement in (*_TABLES, sqlite_connection.INDEX):
             connection.execute(statement)
         connection.execute("COMMIT")
 

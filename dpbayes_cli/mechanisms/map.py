@@ -182,14 +182,13 @@ class Map(DrawMechanism):
         "secret. The prior was chosen without looking at the data.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; Durfee and Rogers 2019 "
         "(bounded range); McKenna and Sheldon 2020 (permute-and-flip).",
-        corrections="The paper's sensitivity is the largest absolute log likelihood ratio. Here it is R / 2, "
-        "where R = sup - inf of the log likelihood ratio, because a constant added to all utilities "
-        "changes no probability. So the weight of a point with utility u is exp(epsilon u / R). "
-        "Points are drawn exactly, in integers or in decimals with unlimited exponents. "
-        "Permute-and-flip is never worse than the exponential mechanism at the same epsilon. On a "
-        "fine grid, the two are almost equal. The exponential mechanism composes better and works on "
-        "lattices that are too large to enumerate, so it is the default. Every table of a network has "
-        "its own share of epsilon and its own grid, instead of one grid of all parameters together.",
+        corrections="The paper's sensitivity is the largest absolute log likelihood ratio. Here it is R / 2, where R = "
+        "sup - inf of the log likelihood ratio, because a constant added to all utilities changes no probability. So "
+        "the weight of a point with utility u is exp(epsilon u / R). Points are drawn exactly, in integers or in "
+        "decimals with unlimited exponents. Permute-and-flip is never worse than the exponential mechanism at the same "
+        "epsilon. On a fine grid, the two are almost equal. The exponential mechanism composes better and works on "
+        "lattices that are too large to enumerate, so it is the default. Every table of a network has its own share of "
+        "epsilon and its own grid, instead of one grid of all parameters together.",
         prefer_when="You want one number, such as a setting or a synthetic parameter, and epsilon is large: the "
         "estimate approaches the mode as epsilon grows, while a draw of `ops` remains a posterior sample. For "
         "intervals, or many parameters, `laplace` is more accurate. Permute-and-flip suits a coarse grid and an "

@@ -50,14 +50,12 @@ class Ops(DrawMechanism):
         "secret.",
         source="Wang, Fienberg and Smola 2015; Foulds et al. 2016, sec. 2.2 and 3.1; Zhang, Rubinstein and "
         "Dimitrakakis 2016, sec. 4; Cesar and Rogers 2021 (Renyi curve of bounded range).",
-        corrections="The papers draw real numbers, which floating point cannot do exactly; here a cell of a "
-        "public grid is drawn with exact integer weights. R = sup - inf of the log likelihood ratio "
-        "replaces the papers' 2 Delta, and is never larger. Only the likelihood needs tempering (with "
-        "power_applies_to: joint the prior is tempered too, as in the papers). Every table of a "
-        "network has its own share of epsilon and its own likelihood power, which does not depend on "
-        "the number of its rows. In linear regression, the drawn regression lines stay within the "
-        "target's bounds if the features are within theirs, so R does not grow with the number of "
-        "features.",
+        corrections="The papers draw real numbers, which floating point cannot do exactly; here a cell of a public "
+        "grid is drawn with exact integer weights. R = sup - inf of the log likelihood ratio replaces the papers' 2 "
+        "Delta, and is never larger. Only the likelihood needs tempering (with power_applies_to: joint the prior is "
+        "tempered too, as in the papers). Every table of a network has its own share of epsilon and its own likelihood "
+        "power, which does not depend on the number of its rows. In linear regression, the drawn regression lines stay "
+        "within the target's bounds if the features are within theirs, so R does not grow with the number of features.",
         prefer_when="You want a single synthetic parameter, or many small releases charged to an account in (epsilon, "
         "delta), RDP or zCDP. For anything else `laplace` is more accurate at the same epsilon.",
     )

@@ -50,16 +50,6 @@ class CellWeights:
     first: int
     extra: tuple[int, ...]
 
-    @property
-    def total(self) -> int:
-        """The sum of all weights."""
-        return self.n_cells * MIN_WEIGHT + sum(self.extra)
-
-    def weight(self, cell: int) -> int:
-        """Return the weight of a cell."""
-        inside = 0 <= cell - self.first < len(self.extra)
-        return MIN_WEIGHT + (self.extra[cell - self.first] if inside else 0)
-
     def draw(self, size: int) -> list[int]:
         """Draw cells independently with the operating system's randomness, exactly in proportion to the weights."""
         base = self.n_cells * MIN_WEIGHT

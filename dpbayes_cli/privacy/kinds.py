@@ -11,17 +11,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from dpbayes_cli.base.numeric import Number, as_decimal, decimal_text, exact_sum, parse_decimal
-from dpbayes_cli.privacy.conversions import (
-    INFINITE,
-    bounded_range_rdp,
-    epsilon_of_rho,
-    gaussian_delta_above,
-    gaussian_epsilon,
-    gaussian_mu,
-    laplace_rdp,
-    pure_rdp,
-    round_up,
-)
+from dpbayes_cli.privacy import conversions
+from dpbayes_cli.privacy.conversions import INFINITE, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta, check_epsilon, check_order, check_rho
 
 Points = tuple[tuple[Decimal, Decimal], ...]
@@ -194,7 +185,8 @@ class BoundedRange(Guarantee):
 
     def rdp(self, order: Decimal) -> Decimal:
         part_epsilon = float(_UP.divide(self.epsilon, Decimal(self.parts)))
-        return min(round_up(self.parts * bounded_range_rdp(part_epsilon, float(order))), _value_at(self.points, order))
+        general = round_up(self.parts * conversions.bounded_range_rdp(part_epsilon, float(order)))
+        return min(general, _value_at(self.points, order))
 
     def serialize(self) -> dict[str, Any]:
         stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "parts": str(self.parts)}
@@ -220,7 +212,7 @@ class ZeroConcentrated(Guarantee):
 
     def statement(self, delta: Decimal) -> Statement:
         """Return the best statement over all orders, also those between the orders of the grid."""
-        between = Statement(round_up(epsilon_of_rho(float(self.rho), float(delta))), delta, "zcdp")
+        between = Statement(round_up(conversions.epsilon_of_rho(float(self.rho), float(delta))), delta, "zcdp")
         return min([between, super().statement(delta)], key=lambda s: s.epsilon)
 
 
@@ -247,10 +239,10 @@ class GaussianDP(Guarantee):
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
-        return Statement(gaussian_epsilon(float(self.mu), delta), delta, "gdp")
+        return Statement(conversions.gaussian_epsilon(float(self.mu), delta), delta, "gdp")
 
     def delta_at(self, epsilon: Number) -> Decimal:
-        return min(Decimal(1), round_up(gaussian_delta_above(float(self.mu), float(as_decimal(epsilon)))))
+        return min(Decimal(1), round_up(conversions.gaussian_delta_above(float(self.mu), float(as_decimal(epsilon)))))
 
 
 @dataclass(frozen=True)
@@ -318,18 +310,18 @@ def _half_square(value: Decimal) -> Decimal:
 
 @lru_cache(maxsize=4096)
 def _mu_squared(epsilon: Decimal) -> Decimal:
-    mu = round_up(gaussian_mu(float(epsilon)))
+    mu = round_up(conversions.gaussian_mu(float(epsilon)))
     return _UP.multiply(mu, mu)
 
 
 @lru_cache(maxsize=4096)
 def _pure_rdp(epsilon: Decimal, order: Decimal) -> Decimal:
-    return round_up(pure_rdp(float(epsilon), float(order)))
+    return round_up(conversions.pure_rdp(float(epsilon), float(order)))
 
 
 @lru_cache(maxsize=4096)
 def _laplace_rdp(scale: Decimal, change: int, order: Decimal) -> Decimal:
-    return round_up(laplace_rdp(float(change), float(order), float(scale)))
+    return round_up(conversions.laplace_rdp(float(change), float(order), float(scale)))
 
 
 def parse_shifts(stored: list[list[list[str]]]) -> Shifts:

@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
-from fractions import Fraction
 from itertools import accumulate
 from operator import mul
 
@@ -56,15 +55,6 @@ class SimplexLattice:
         """Draw lattice points independently; each is a tuple of integers k_j that add up to G."""
         suffixes = self._suffixes()
         return [self._point(suffixes) for _ in range(size)]
-
-    def probability(self, point: Sequence[int]) -> Fraction:
-        """Return the exact probability with which ``draw`` returns a lattice point."""
-        rest, result = self._free, Fraction(1)
-        for place, suffix in enumerate(self._suffixes()):
-            weights = list(map(Fraction, self._weights(place, suffix, rest)))
-            result *= weights[point[place] - self.least] / sum(weights)
-            rest -= point[place] - self.least
-        return result
 
     @property
     def _free(self) -> int:

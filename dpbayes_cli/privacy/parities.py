@@ -135,26 +135,24 @@ class Parities:
             parts.append(coefficients if signed else (spectrum[0] - coefficients) // 2)
         return np.concatenate(parts)
 
-    def tables(self, values: Integers | Floats, total: float | None, *, padded: bool = False) -> tuple[Floats, ...]:
+    def tables(self, values: Integers | Floats, total: float | None) -> tuple[Floats, ...]:
         """Return every family's table, rebuilt from the coefficients of all patterns.
 
         A padded table is the inverse transform of the coefficients of all patterns of the family's variables, including
         patterns that belong to another family. If the coefficients are noisy, the cells of codes without a value are
-        not zero. Only padded tables, which keep these cells, agree on the margins that they share.
+        not zero. The tables lack these cells, and therefore need not agree on the margins that they share.
 
         Args:
             values: T or H of every pattern, as ``coefficients`` returns them.
             total: the number of records if ``values`` are T; None if they are H.
-            padded: whether to keep the cells of codes without a value.
         """
         numbers = np.asarray(values, dtype=np.float64)
         # the pattern 0 has position -1, which is the last
         signed = np.append(numbers[1:], numbers[0]) if total is None else np.append(total - 2.0 * numbers, total)
-        tables = []
-        for i, position in enumerate(self.positions):
-            table = (_walsh(signed[position]) / len(position)).reshape(self.padded_shape(i))
-            tables.append(table if padded else table[tuple(map(slice, self.shape(i)))])
-        return tuple(tables)
+        padded = [_walsh(signed[position]) / len(position) for position in self.positions]
+        return tuple(
+            table.reshape(self.padded_shape(i))[tuple(map(slice, self.shape(i)))] for i, table in enumerate(padded)
+        )
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -13,27 +13,9 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.privacy.conjugate import (
-    DIFFERENCE_ERROR,
-    LARGEST_ORDER,
-    MIN_RELATIVE_GAP,
-    ConjugateFamily,
-    gain_term,
-    logit_lattice,
-    loss_term,
-    prior_plus_data,
-    to_decimal,
-)
-from dpbayes_cli.privacy.coordinate import (
-    TAIL_NATS,
-    Lattice,
-    LogGamma,
-    LogitBeta,
-    NormalCoordinate,
-    expit,
-    log_gamma_ends,
-    spacing_for,
-)
+from dpbayes_cli.privacy import conjugate, coordinate
+from dpbayes_cli.privacy.conjugate import ConjugateFamily, gain_term, loss_term, prior_plus_data
+from dpbayes_cli.privacy.coordinate import Lattice, LogGamma, log_gamma_ends, spacing_for
 from dpbayes_cli.privacy.grid import EXACT
 
 
@@ -85,7 +67,8 @@ class GammaShapeFamily(_GammaFamily):
 
     def lattice(self, r: float, m: float) -> Lattice:
         least, most, rate = self.shape / m, self.shape / m + r * self.n * self.bound, self.rate / m + r * self.n
-        spacing = spacing_for(1.0 / math.sqrt(most + min(LARGEST_ORDER, self.order_max(r, m)) * r * self.bound))
+        largest_order = min(conjugate.LARGEST_ORDER, self.order_max(r, m))
+        spacing = spacing_for(1.0 / math.sqrt(most + largest_order * r * self.bound))
         return Lattice(*log_gamma_ends(least, most, rate, rate), spacing, least)
 
 
@@ -112,10 +95,11 @@ class GammaRateFamily(_GammaFamily):
 
         def of_ratio(ratio: float) -> float:  # ratio: b2 / b1 - 1
             gap = 1.0 - (order - 1.0) * ratio
-            if gap < MIN_RELATIVE_GAP:
+            if gap < conjugate.MIN_RELATIVE_GAP:
                 return math.inf
             first, second = -math.log1p(-(order - 1.0) * ratio) / (order - 1.0), -math.log1p(ratio)
-            return k * (first + second + DIFFERENCE_ERROR * (abs(first) + abs(second) + 1.0 / (gap * (order - 1.0))))
+            error = conjugate.DIFFERENCE_ERROR * (abs(first) + abs(second) + 1.0 / (gap * (order - 1.0)))
+            return k * (first + second + error)
 
         return max(of_ratio(shift / b), of_ratio(-shift / (b + shift)))
 
@@ -160,12 +144,12 @@ class BetaFailuresFamily(ConjugateFamily):
 
     def lattice(self, r: float, m: float) -> Lattice:
         a, b = self._first(r, m), self.beta / m
-        return logit_lattice(min(a, b), a + b + r * self.n * self.bound, r * self.bound, self.order_max(r, m))
+        return conjugate.logit_lattice(min(a, b), a + b + r * self.n * self.bound, r * self.bound, self.order_max(r, m))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         a = prior_plus_data(self.alpha, m, r, Fraction(self.successes) * self.n)
-        law = LogitBeta(a, prior_plus_data(self.beta, m, r, sums[0]))
-        return [(expit(y),) for y in self.lattice(r, m).draw(law, size)]
+        law = coordinate.LogitBeta(a, prior_plus_data(self.beta, m, r, sums[0]))
+        return [(coordinate.expit(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         a, b = self._first(r, m), self.beta / m + r * float(sums[0])
@@ -203,7 +187,7 @@ class NormalFamily(ConjugateFamily):
         v = self._posterior_variance(r, m)
         prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
         ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
-        reach, spacing = math.sqrt(2.0 * TAIL_NATS * v), spacing_for(math.sqrt(v), math.inf)
+        reach, spacing = math.sqrt(2.0 * coordinate.TAIL_NATS * v), spacing_for(math.sqrt(v), math.inf)
         low, high = min(ends) - reach, max(ends) + reach
         if max(abs(low), abs(high)) > 2.0**44 * math.sqrt(v):
             raise SpecError(
@@ -218,8 +202,8 @@ class NormalFamily(ConjugateFamily):
             weight = Decimal(r) / Decimal(self.variance)
             prior = 1 / (Decimal(m) * Decimal(self.prior_variance))
             variance = 1 / (prior + weight * self.n)
-            mean = variance * (Decimal(self.mean) * prior + weight * to_decimal(sums[0]))
-        return [(y,) for y in self.lattice(r, m).draw(NormalCoordinate(mean, variance), size)]
+            mean = variance * (Decimal(self.mean) * prior + weight * conjugate.to_decimal(sums[0]))
+        return [(y,) for y in self.lattice(r, m).draw(coordinate.NormalCoordinate(mean, variance), size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         v = self._posterior_variance(r, m)

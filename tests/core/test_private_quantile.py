@@ -35,6 +35,7 @@ from dpbayes_cli.sources.source_for import source_for
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.simulated_releases import simulate_with_private_bounds
+from tests.exact_laws import weights_of
 from tests.mechanisms.log_ratios import worst
 from tests.statistical import assert_follows, assert_uniform
 
@@ -94,16 +95,16 @@ def test_one_record_moves_the_utility_by_at_most_its_sensitivity(
 def joint_law(law: PrivateBounds, data: Data) -> dict[tuple[int, int], Fraction]:
     """The probability of every pair of bounds, from the integer weights of the draw."""
     counts, last = law.grid.cumulative(histogram_of(data)), law.grid.last
-    upper = law.weights(law.upper, counts, 1, last)
+    upper = weights_of(law.weights(law.upper, counts, 1, last))
     probabilities = {}
     for j in range(1, last + 1):
-        above = Fraction(upper.weight(j - 1), upper.total)
+        above = Fraction(upper[j - 1], sum(upper))
         if law.lower is None:
             probabilities[0, j] = above
             continue
-        lower = law.weights(law.lower, counts, 0, j - 1)
+        lower = weights_of(law.weights(law.lower, counts, 0, j - 1))
         for i in range(j):
-            probabilities[i, j] = above * Fraction(lower.weight(i), lower.total)
+            probabilities[i, j] = above * Fraction(lower[i], sum(lower))
     assert sum(probabilities.values()) == 1
     return probabilities
 

@@ -79,7 +79,6 @@ def test_tables_are_consistent_and_none_are_nearer(name: str, scale: float, how:
     noisy = noisy_tables(parities, scale)
     solution = solve(parities, noisy)
     assert solution.how == how
-    assert solution.disagreement <= 1e-9 * N_RECORDS
     assert_consistent(parities, solution.tables, N_RECORDS)
     achieved, best = distance(solution.tables, noisy), least_distance(parities, noisy)
     if how == "local":  # fewer constraints; none are missing where the families have a junction tree

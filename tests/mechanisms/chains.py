@@ -22,6 +22,7 @@ from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, Simplex
 from dpbayes_cli.models.families.latent_variables import LatentVariables, SiteEvidence
 from dpbayes_cli.privacy.choices import choice_weights
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.exact_laws import probability
 
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE)
 Record = tuple[int, ...]
@@ -144,7 +145,7 @@ def row_log_law(
     cover: SharesCover, concentration: tuple[float, ...], likelihood_power: Decimal, counts: tuple[int, ...]
 ) -> tuple[float, ...]:
     lattice = SimplexSampler(cover, concentration, likelihood_power, "likelihood").lattice(counts)
-    return tuple(float(np.log(float(lattice.probability(row)))) for row in rows_of(cover))
+    return tuple(float(np.log(float(probability(lattice, row)))) for row in rows_of(cover))
 
 
 def neighbors(records: Sequence[Record], n: int) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:

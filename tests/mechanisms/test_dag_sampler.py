@@ -24,6 +24,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.spec.release_spec import build_spec
+from tests.exact_laws import probability
 from tests.plans import plan_arguments, plan_of
 
 N = 2
@@ -48,7 +49,7 @@ def request(epsilon: str, draws: int = 1) -> dict[str, Any]:
 @lru_cache(maxsize=4096)
 def row_law(law: SimplexSampler, counts: tuple[int, ...]) -> tuple[Fraction, ...]:
     lattice, cover = law.lattice(counts), law.cover
-    return tuple(lattice.probability([k + cover.least for k in point]) for point in cover.points().tolist())
+    return tuple(probability(lattice, [k + cover.least for k in point]) for point in cover.points().tolist())
 
 
 def laws_of(sampler: DagSampler, values: tuple[int, ...]) -> list[tuple[Fraction, ...]]:

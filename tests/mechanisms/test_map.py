@@ -27,6 +27,7 @@ from dpbayes_cli.privacy.grid import GRID_SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
+from tests.exact_laws import probability, weights_of
 from tests.mechanisms.log_ratios import worst
 from tests.mechanisms.one_parameter import ONE_PARAMETER, sums
 from tests.plans import plan_arguments, plan_of
@@ -66,8 +67,8 @@ def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]],
     laws = {}
     for total in totals:
         if sampler.selection == "exponential":
-            weights = sampler.law.weights([total])
-            laws[total] = [Fraction(weights.weight(cell), weights.total) for cell in cells]
+            weights = weights_of(sampler.law.weights([total]))
+            laws[total] = [Fraction(weight, sum(weights)) for weight in weights]
         else:
             flips = sampler.coin_weights([total])
             laws[total] = subset_law([flips.weight(cell) for cell in cells])
@@ -123,7 +124,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
         for counts in data:
             if selection == "exponential":
                 lattice = sampler.law.lattice(counts)
-                laws[counts] = [lattice.probability(point) for point in points]
+                laws[counts] = [probability(lattice, point) for point in points]
             else:
                 flips = sampler.coin_weights(counts)
                 laws[counts] = subset_law([flips.weight(i) for i in range(len(points))])

@@ -6,7 +6,6 @@ import itertools
 import math
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.exact_laws import probability, weights_of
 from tests.mechanisms.log_ratios import worst
 from tests.mechanisms.one_parameter import ONE_PARAMETER, sums
 from tests.plans import plan_arguments, plan_of
@@ -62,8 +62,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
         totals = sums(model, n)
         laws = {}
         for total in totals:
-            weights = sampler.weights([total])
-            laws[total] = [Fraction(weights.weight(cell), weights.total) for cell in range(17)]
+            laws[total] = weights_of(sampler.weights([total]))
         pairs = [(a, b) for a in totals for b in totals if a != b and abs(a - b) <= steps]
         assert max(worst(laws, pairs)) <= plan.guarantee.epsilon
 
@@ -83,7 +82,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(k: int, epsilon:
         laws = {}
         for counts in data:
             lattice = sampler.lattice(counts)
-            laws[counts] = [lattice.probability(point) for point in points]
+            laws[counts] = [probability(lattice, point) for point in points]
             assert sum(laws[counts]) == 1
         pairs = [(a, b) for a in data for b in data if sum(abs(x - y) for x, y in zip(a, b, strict=True)) == 2]
         assert max(worst(laws, pairs)) <= plan.guarantee.epsilon
@@ -122,7 +121,7 @@ def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> Non
 
 def log_law(sampler: ScalarSampler, total: int) -> Floats:
     weights = sampler.weights([total])
-    logs = np.log(np.array([weights.weight(cell) for cell in range(sampler.n_cells)], dtype=float))
+    logs = np.log(np.array(weights_of(weights), dtype=float))
     return np.asarray(logs - np.logaddexp.reduce(logs))
 
 
@@ -206,7 +205,7 @@ def test_the_moments_of_a_lattice_are_those_of_its_law_where_shares_are_cut() ->
         sampler = SimplexSampler(SharesCover(3, 20, 2), (1.0, 2.0, 0.5), Decimal("0.7"), "likelihood")
         lattice = sampler.lattice(counts)
         points = [(i, j, 20 - i - j) for i in range(2, 17) for j in range(2, 19 - i)]
-        law = np.array([float(lattice.probability(point)) for point in points])
+        law = np.array([float(probability(lattice, point)) for point in points])
         shares = np.array([point[0] / 20 for point in points])
         mean = float(law @ shares)
         assert law.sum() == pytest.approx(1.0)

@@ -61,12 +61,10 @@ class ConsistentTables:
             variables. ``local``: every two tables agree on their shared margin, but there may be no table over all
             variables with these margins. ``independent``: the program was not solved, and the tables are products of
             one-variable margins.
-        disagreement: the largest difference between two tables in a cell of a shared margin, in counts.
     """
 
     tables: tuple[Floats, ...]
     how: How
-    disagreement: float
 
 
 def nearest_consistent(
@@ -83,26 +81,21 @@ def nearest_consistent(
         total: the sum of each table; 0 if it is negative.
     """
     if not total > 0.0:
-        return ConsistentTables(tuple(np.zeros_like(table) for table in noisy), "independent", 0.0)
+        return ConsistentTables(tuple(np.zeros_like(table) for table in noisy), "independent")
     # clipping the targets changes no solution, because no cell of a solution exceeds the total
     targets = [np.clip(np.asarray(table, dtype=np.float64), 0.0, total) / total for table in noisy]
     plan = plan_blocks(sizes, families)
     blocks = _solve(plan, sizes, families, targets)
-    how: How = plan.how
-    if blocks is None:
-        how, shares = "independent", _independent_tables(sizes, families, targets)
-    else:
-        if how != "local":
+    if blocks is not None:
+        if plan.how != "local":
             blocks = _make_margins_agree(plan, blocks)
         shares = [
             _margin(plan.blocks[home], blocks[home], family) for home, family in zip(plan.homes, families, strict=True)
         ]
-    tables = _scale_to_total(shares, total)
-    disagreement = _largest_disagreement(families, tables)
-    if disagreement > _MAX_DISAGREEMENT * total:
-        how, tables = "independent", _scale_to_total(_independent_tables(sizes, families, targets), total)
-        disagreement = _largest_disagreement(families, tables)
-    return ConsistentTables(tables, how, disagreement)
+        tables = _scale_to_total(shares, total)
+        if _largest_disagreement(families, tables) <= _MAX_DISAGREEMENT * total:
+            return ConsistentTables(tables, plan.how)
+    return ConsistentTables(_scale_to_total(_independent_tables(sizes, families, targets), total), "independent")
 
 
 def _scale_to_total(shares: Sequence[Floats], total: float) -> tuple[Floats, ...]:

@@ -15,15 +15,8 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     Calibrator,
     LangevinOptions,
 )
+from dpbayes_cli.privacy import noisy_descent
 from dpbayes_cli.privacy.conversions import gaussian_delta_above
-from dpbayes_cli.privacy.noisy_descent import (
-    concentrated_precision,
-    diffuse_likelihood_power,
-    minami_corollary,
-    minami_delta,
-    minami_likelihood_power,
-    mu_of_statement,
-)
 
 DEFAULT_ORDER = Decimal(2)
 """The default order of the Renyi divergence that a stated epsilon bounds."""
@@ -58,7 +51,7 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
     elif options.rho is not None:
         total_mu = math.sqrt(2.0 * float(options.rho))
     else:
-        total_mu = mu_of_statement(*epsilon_and_delta(options))
+        total_mu = noisy_descent.mu_of_statement(*epsilon_and_delta(options))
     return total_mu / math.sqrt(options.draws) * BELOW_TARGET
 
 
@@ -102,15 +95,15 @@ def minami_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Cal
         raise SpecError("this calibration needs epsilon and delta, and no mu, rho or likelihood power", where="privacy")
     epsilon, delta = epsilon_and_delta(options)
     per_draw = epsilon / options.draws, delta / options.draws
-    power = min(UNTEMPERED, minami_likelihood_power(*per_draw, slope, tau)) * BELOW_TARGET
-    corollary = minami_corollary(*per_draw, slope, tau)
+    power = min(UNTEMPERED, noisy_descent.minami_likelihood_power(*per_draw, slope, tau)) * BELOW_TARGET
+    corollary = noisy_descent.minami_corollary(*per_draw, slope, tau)
     chain = chains.chain(power, tau)
     if gaussian_delta_above(chain.mu * math.sqrt(options.draws), epsilon) > delta:
         raise SpecError(
             "at the likelihood power of this rule the chain costs more than epsilon and delta",
             where="sampling.calibration",
         )
-    confirmed = minami_delta(per_draw[0], corollary, slope, tau) <= per_draw[1] * (1.0 + 1e-9)
+    confirmed = noisy_descent.minami_delta(per_draw[0], corollary, slope, tau) <= per_draw[1] * (1.0 + 1e-9)
     return chain, {"corollary_8": {"likelihood_power": corollary, "confirmed_by_theorem_7": confirmed}}
 
 
@@ -124,8 +117,9 @@ def calibrate_diffuse(chains: Calibrator, order: Decimal | None) -> tuple[Calibr
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5.
     """
     at_order, epsilon = _divergence(chains, order)
-    power = min(UNTEMPERED, diffuse_likelihood_power(at_order, epsilon, chains.curvature.slope, chains.model.precision))
-    chain = chains.chain(power * BELOW_TARGET, chains.model.precision)
+    slope, tau = chains.curvature.slope, chains.model.precision
+    power = min(UNTEMPERED, noisy_descent.diffuse_likelihood_power(at_order, epsilon, slope, tau))
+    chain = chains.chain(power * BELOW_TARGET, tau)
     return _check_divergence(chain, at_order, epsilon), {"order": at_order}
 
 
@@ -142,7 +136,7 @@ def calibrate_concentrated(
     """
     at_order, epsilon = _divergence(chains, order)
     power = UNTEMPERED if likelihood_power is None else likelihood_power
-    needed = concentrated_precision(at_order, epsilon, chains.curvature.slope, power)
+    needed = noisy_descent.concentrated_precision(at_order, epsilon, chains.curvature.slope, power)
     tau = max(chains.model.precision, needed / BELOW_TARGET)
     return _check_divergence(chains.chain(power, tau), at_order, epsilon), {"order": at_order}
 
