@@ -148,7 +148,7 @@ def test_bounds_follow_the_stated_law_and_are_in_order(lower: Fraction | None) -
     masses = [exact[k] for k in support]
     rng = np.random.default_rng(0)
     for draw in (law.choose, lambda h: law.simulate(h, rng)):
-        drawn = [draw(histogram_of(data)) for _ in range(4000)]
+        drawn = [draw(histogram_of(data)) for _ in range(2000)]
         assert all(0 <= i < j <= 4 for i, j in drawn)
         assert_follows([5 * i + j for i, j in drawn], support, masses)
 
