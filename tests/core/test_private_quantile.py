@@ -122,9 +122,9 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
     laws: dict[Any, list[Fraction]] = {}
     pairs = set()
     for one, other in itertools.chain(*(pairs_of(records, neighbors, n) for n in (1, 2, 3))):
-        keys = tuple(tuple(sorted(histogram_of(data).items())) for data in (one, other))
-        pairs.add(keys)
-        for key, data in zip(keys, (one, other), strict=True):
+        first, second = (tuple(sorted(histogram_of(data).items())) for data in (one, other))
+        pairs.add((first, second))
+        for key, data in ((first, one), (second, other)):
             if key not in laws:
                 laws[key] = list(joint_law(law, data).values())
     largest, widest = worst(laws, pairs)
