@@ -510,7 +510,7 @@ def test_prediction_is_finite_for_any_draw(name: str) -> None:
 
 @pytest.mark.parametrize("instance", NOISY, ids=label)
 def test_prior_quantiles_are_those_of_simulated_parameters(instance: Instance) -> None:
-    """A share of 300 draws that is 4.5 sd from its expectation fails: with probability 7e-6 per parameter and level."""
+    """A share of 200 draws that is 4.5 sd from its expectation fails: with probability 7e-6 per parameter and level."""
     levels = np.array([0.2, 0.5, 0.9])
     model, policy = instance.model_and_policy(Neighbors.REPLACE_ONE, complete=True)
     assert isinstance(model, NoisyStatistics)
@@ -518,7 +518,7 @@ def test_prior_quantiles_are_those_of_simulated_parameters(instance: Instance) -
     if quantiles is None:
         pytest.skip("the prior of the reported parameters has no closed form")
     rng = np.random.default_rng(1)
-    draws = np.array([model.simulated(policy, 1, rng)[0] for _ in range(300)])
+    draws = np.array([model.simulated(policy, 1, rng)[0] for _ in range(200)])
     assert quantiles.shape == (len(model.parameters), len(levels))
     shares = (draws[:, :, None] <= quantiles).mean(axis=0)
     far = np.abs(shares - levels) > 4.5 * np.sqrt(levels * (1 - levels) / len(draws))

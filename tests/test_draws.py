@@ -125,7 +125,7 @@ def test_a_reservation_is_not_drawn_from_at_another_price(dpbayes: Cli) -> None:
     assert paid.code == 0, paid.err
 
 
-@pytest.mark.parametrize("how", [[], ["--selection", "permute-and-flip"], ["--draws", "3"]])
+@pytest.mark.parametrize("how", [[], ["--selection", "permute-and-flip", "--draws", "3"]])
 def test_an_estimate_is_not_called_a_posterior(dpbayes: Cli, coin: Path, how: list[str]) -> None:
     """An estimate has no width, no interval and no predictive law, and every text calls it an estimate."""
     question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "map", "--on-invalid", "impute:0"]

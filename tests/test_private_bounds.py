@@ -49,7 +49,12 @@ def test_both_steps_are_charged_once_and_replayed(dpbayes: Cli, place: Path) -> 
     ("arguments", "account", "kind"),
     [
         ([*MONTHS, "--eps", "1"], (), "pure"),
-        ([*AGE, "--eps", "1", "--neighbors", "add-remove"], ("--epsilon", "3", "--neighbors", "add-remove"), "pure"),
+        pytest.param(
+            [*AGE, "--eps", "1", "--neighbors", "add-remove"],
+            ("--epsilon", "3", "--neighbors", "add-remove"),
+            "pure",
+            marks=pytest.mark.slow,
+        ),
         ([*AGE, "--mechanism", "gaussian", "--rho", "0.1"], ("--rho", "1"), "zcdp"),
     ],
 )

@@ -61,7 +61,7 @@ def test_page_prices_the_guarantee_again_instead_of_trusting_the_bundle(dpbayes:
     [
         ("clinic-age", ["mean", "variance"]),
         pytest.param("clinic-age-private-bounds", ["mean", "variance"], marks=pytest.mark.slow),
-        ("clinic-months", ["rate"]),
+        pytest.param("clinic-months", ["rate"], marks=pytest.mark.slow),
         ("clinic-age-draw", ["mean"]),
         ("survey-add-remove", []),
     ],

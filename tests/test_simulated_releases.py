@@ -83,7 +83,10 @@ def test_medians_and_quantiles_lie_in_their_intervals_as_often_as_stated() -> No
 
 @pytest.mark.parametrize(
     ("model", "target"),
-    [("logistic-regression", {"values": ["a", "b"]}), ("huber-regression", {"lower": 0, "upper": 9})],
+    [
+        ("logistic-regression", {"values": ["a", "b"]}),
+        pytest.param("huber-regression", {"lower": 0, "upper": 9}, marks=pytest.mark.slow),
+    ],
 )
 def test_the_normal_approximation_is_close_to_the_chain(model: str, target: dict[str, object]) -> None:
     """600 chains: Monte Carlo errors are 0.04 sd of a mean and 3 % of an sd; the losses are not quadratic."""

@@ -9,22 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy import integrate, stats
 
 from dpbayes_cli.experiments.renyi_curves import Curve, RenyiCase
 from dpbayes_cli.experiments.results import Results
 from dpbayes_cli.experiments.study import build_study
 from tests.conftest import ROOT, Cli
+from tests.privacy.test_conjugate import dirichlet_divergence
 
 CONFIG = str(ROOT / "configs" / "experiments" / "renyi-curves.yaml")
 PAPER = Curve(RenyiCase(alpha=6, beta=12, n=100), "rdp-diffuse", "complete", "1")
-
-
-def divergence(order: float, p: tuple[float, float], q: tuple[float, float]) -> float:
-    """The Renyi divergence of two Beta laws, by quadrature."""
-    first, second = stats.beta(*p), stats.beta(*q)
-    total, _ = integrate.quad(lambda x: math.exp(order * first.logpdf(x) + (1 - order) * second.logpdf(x)), 0, 1)
-    return math.log(total) / (order - 1)
 
 
 def test_direct_sampling_costs_what_is_known_and_ends_at_seven() -> None:
@@ -50,7 +43,7 @@ def test_dropped_records_are_brute_force_over_all_neighbors(method: Any, order: 
     assert (r, m) == ((weight, 1.0) if method == "rdp-diffuse" else (1.0, weight))
     records = [(1, 0), (0, 1), (0, 0)]
     found = [
-        divergence(order, *((2 / m + r * (s + z[0]), 3 / m + r * (f + z[1])) for z in (x, y)))
+        dirichlet_divergence(order, *((2 / m + r * (s + z[0]), 3 / m + r * (f + z[1])) for z in (x, y)))
         for s, f in product(range(n), repeat=2)
         if s + f <= n - 1
         for x, y in product(records, repeat=2)

@@ -10,7 +10,6 @@ The noise is that of epsilon 1 under replace-one neighbors. If the coverage is 0
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,13 +30,13 @@ from dpbayes_cli.workflow.pricing import PlannedRelease, price
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-Truth = Callable[[int, np.random.Generator], "tuple[tuple[float, ...], Floats]"]
-"""Draws parameters and records."""
-
 pytestmark = [pytest.mark.slow, pytest.mark.calibration]
 LEAST = 0.85
 FAST = {"beta-bernoulli", "beta-geometric", "gamma-exponential", "gamma-poisson", "normal-mean"}
+RATES = {"beta-geometric", "gamma-exponential", "gamma-poisson"}
 NETWORKS = {"bayes-net", "naive-bayes"}
+PRIOR = {"beta-bernoulli", "dirichlet-categorical", *NETWORKS}
+"""The models whose true parameters are drawn from the prior."""
 LOWER, RANGE, UPPER = 20.0, 80.0, 20
 BOUNDS = {"lower": LOWER, "upper": LOWER + RANGE}
 KNOWN_VARIANCE = "linear-regression, known variance"
@@ -73,32 +72,25 @@ DOMAINS: dict[str, dict[str, Any]] = {
 }
 
 
-def rate_truth(name: str, share: float | None) -> Truth:
-    """Means of counts and times: a share of the upper bound, or uniform below it."""
+def draw_truth(name: str, place: Any, n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
+    """Draw parameters and records.
 
-    def draw(n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
-        mean = UPPER * (rng.uniform() if share is None else share)
+    A place is a mean in shares of the upper bound (counts and times), or a mean and an sd in shares of the range.
+    Without a place, a mean is anywhere below the bound, or three sds fit between the bounds and sd >= range / 50.
+    """
+    if name in RATES:
+        mean = UPPER * (rng.uniform() if place is None else place)
         if name == "gamma-poisson":
             return (mean,), rng.poisson(mean, n).astype(float)
         if name == "gamma-exponential":
             return (1.0 / mean,), rng.exponential(mean, n)
         return (1.0 / (1.0 + mean),), (rng.geometric(1.0 / (1.0 + mean), n) - 1).astype(float)
-
-    return draw
-
-
-def normal_truth(name: str, at: tuple[float, float] | None) -> Truth:
-    """Mean and sd in shares of the range: stated, or three sds fit between the bounds; sd >= range / 50."""
-
-    def draw(n: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
-        if name in {"multivariate-normal", "linear-regression", KNOWN_VARIANCE}:
-            return vector_truth(name, n, rng, at)
-        sd = 0.1 if name == "normal-mean" else rng.uniform(0.02, 1 / 6)
-        mean, sd = (rng.uniform(3 * sd, 1 - 3 * sd), sd) if at is None else at
-        truth = LOWER + RANGE * mean, (RANGE * sd) ** 2
-        return truth[: 2 - (name == "normal-mean")], LOWER + RANGE * rng.normal(mean, sd, n)
-
-    return draw
+    if name not in {"normal", "normal-mean"}:
+        return vector_truth(name, n, rng, place)
+    sd = 0.1 if name == "normal-mean" else rng.uniform(0.02, 1 / 6)
+    mean, sd = (rng.uniform(3 * sd, 1 - 3 * sd), sd) if place is None else place
+    truth = LOWER + RANGE * mean, (RANGE * sd) ** 2
+    return truth[: 2 - (name == "normal-mean")], LOWER + RANGE * rng.normal(mean, sd, n)
 
 
 def vector_truth(
@@ -129,20 +121,20 @@ def planned_release(name: str, n: int) -> PlannedRelease:
 
 
 def coverage(
-    planned: PlannedRelease, truth: Truth | None, n: int, trials: int, rng: np.random.Generator, invalid: float = 0.0
+    name: str, n: int, trials: int, rng: np.random.Generator, place: Any = None, invalid: float = 0.0
 ) -> Floats:
-    """The share of 90 % intervals that hold the true parameter, by parameter; no truth: drawn from the prior.
+    """The share of 90 % intervals that hold the true parameter, by parameter.
 
     The share ``invalid`` of the n records contributes nothing.
     """
-    valid = n - round(invalid * n)
+    planned, valid = planned_release(name, n), n - round(invalid * n)
     model, step = require_type(planned.model, NoisyStatistics), planned.plan.final_step
     truths, observations = [], []
     for _ in range(trials):
-        if truth is None:
+        if name in PRIOR:
             theta, values = model.simulated(planned.policy, valid, rng)
         else:
-            theta, records = truth(valid, rng)
+            theta, records = draw_truth(name, place, valid, rng)
             columns = [require_type(column, NumericColumn) for column in model.columns]
             values = evaluate(model.statistic(planned.policy), columns, records.reshape(valid, -1))
         noise = step.noise.simulate(rng, len(values))
@@ -154,16 +146,10 @@ def coverage(
     return np.asarray(((low <= truths) & (truths <= high)).mean(axis=0))
 
 
-def truth_of(name: str) -> Truth | None:
-    if name in {"gamma-poisson", "gamma-exponential", "beta-geometric"}:
-        return rate_truth(name, None)
-    return normal_truth(name, None) if "normal" in name or "linear" in name else None
-
-
 @pytest.mark.parametrize("name", DOMAINS)
 def test_truths_anywhere_in_the_domain_are_covered(name: str) -> None:
     trials = 1000 if name in FAST else 500 if name in NETWORKS else 200
-    found = coverage(planned_release(name, 300), truth_of(name), 300, trials, np.random.default_rng(7))
+    found = coverage(name, 300, trials, np.random.default_rng(7))
     print(f"\n{name}: {np.round(found, 3)}")
     assert found.min() >= LEAST
 
@@ -202,7 +188,7 @@ def test_each_model_is_in_the_study_or_states_no_interval() -> None:
 
 
 CORNERS: list[tuple[str, Any]] = [
-    *((name, share) for name in ("gamma-poisson", "gamma-exponential", "beta-geometric") for share in (0.02, 0.3, 1.0)),
+    *((name, share) for name in sorted(RATES) for share in (0.02, 0.3, 1.0)),
     *(("normal-mean", place) for place in ((0.06, 0.02), (0.94, 0.02), (0.5, 0.1))),
     *(
         (name, place)
@@ -221,7 +207,6 @@ def test_truths_at_the_corners_of_the_domain_are_covered(
     """The number of valid records is not known: a prior of it that misses n shifts a mean near a bound."""
     if name == "normal-mean":
         monkeypatch.setitem(DOMAINS, name, {**BOUNDS, "variance": (RANGE * place[1]) ** 2})
-    truth = rate_truth(name, place) if isinstance(place, float) else normal_truth(name, place)
-    found = coverage(planned_release(name, n), truth, n, 200, np.random.default_rng(8), invalid)
+    found = coverage(name, n, 200, np.random.default_rng(8), place, invalid)
     print(f"\n{name} {place} n={n} invalid={invalid}: {np.round(found, 3)}")
     assert found.min() >= LEAST

@@ -139,8 +139,8 @@ def test_renyi_conversion_agrees_with_dp_accounting(rho: str, delta: str) -> Non
     assert ZeroConcentrated(Decimal(rho)).epsilon_at(Decimal(delta)) <= ours
 
 
-def exact_gaussian_delta(mu: Decimal, epsilon: Decimal) -> Any:
-    m, e = mpmath.mpf(str(mu)), mpmath.mpf(str(epsilon))
+def exact_gaussian_delta(mu: Decimal | float, epsilon: Decimal | float) -> Any:
+    m, e = (mpmath.mpf(str(each) if isinstance(each, Decimal) else each) for each in (mu, epsilon))
     return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
 
 

@@ -28,6 +28,7 @@ from dpbayes_cli.privacy.noisy_descent import (
     minami_likelihood_power,
     mu_of_statement,
 )
+from tests.privacy.test_guarantee import exact_gaussian_delta
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -282,18 +283,13 @@ def test_a_map_that_does_not_contract_is_refused(step_size: float, n_steps: int,
         descent_mu(1.0, step_size, n_steps, tau, smoothness)
 
 
-def exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
-    m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
-    return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
-
-
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 0.01, 0.1, 1.0, 8.0, 50.0])
 @pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-6, 1e-3, 0.2])
 def test_the_mu_of_a_statement_is_that_of_high_precision_and_never_above(epsilon: float, delta: float) -> None:
     mu = mu_of_statement(epsilon, delta)
     with mpmath.workdps(60):
-        assert exact_delta(mu, epsilon) <= delta
-        assert exact_delta(mu * (1.0 + 1e-9 + 1e-13 / mu), epsilon) > delta
+        assert exact_gaussian_delta(mu, epsilon) <= delta
+        assert exact_gaussian_delta(mu * (1.0 + 1e-9 + 1e-13 / mu), epsilon) > delta
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-6), (5.0, 1e-3)])
