@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
@@ -127,7 +128,7 @@ class Budget(ABC):
 
     def added(self, charged: Mapping[str, Decimal], guarantee: Guarantee) -> Lanes:
         """Return the sums of charges after one more release."""
-        return {lane: exact_sum([charged[lane], _cost(guarantee, lane)]) for lane in self.lanes}
+        return {lane: exact_sum([charged[lane], cost]) for lane, cost in _costs(guarantee, self.lanes).items()}
 
     def price_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
         """Return what each of several equal releases adds to the sums that limit the account; infinite if none fits.
@@ -286,6 +287,12 @@ def component_texts(components: Mapping[str, Decimal]) -> dict[str, str]:
     return {name: decimal_text(value) if value.is_finite() else "inf" for name, value in components.items()}
 
 
+@lru_cache(maxsize=1024)
+def _costs(guarantee: Guarantee, lanes: tuple[str, ...]) -> dict[str, Decimal]:
+    """Return what a release adds to each sum; kept, because a charge is first tried and then made."""
+    return {lane: _cost(guarantee, lane) for lane in lanes}
+
+
 def _cost(guarantee: Guarantee, lane: str) -> Decimal:
     match lane:
         case "epsilon":
@@ -300,11 +307,13 @@ def _cost(guarantee: Guarantee, lane: str) -> Decimal:
             return guarantee.rdp(order_of(lane))
 
 
+@cache
 def lane_of(order: Decimal) -> str:
     """Return the name of the sum of Renyi divergences at an order."""
     return f"rdp({decimal_text(order)})"
 
 
+@cache
 def order_of(lane: str) -> Decimal:
     """Return the Renyi order of a sum of divergences from its name."""
     return Decimal(lane.removeprefix("rdp(").removesuffix(")"))

@@ -80,7 +80,7 @@ class UnionBudget(Budget):
             epsilon, delta, tuple((order, each) for order in sorted(orders)), short.multiply(delta, Decimal("0.1"))
         )
 
-    @property
+    @cached_property
     def lanes(self) -> tuple[str, ...]:
         return ("epsilon", "delta", *(lane_of(order) for order, _ in self.orders))
 

@@ -23,6 +23,7 @@ ORDERS: tuple[Decimal, ...] = (
 """The grid of orders at which Renyi curves are stored, and over which statements are minimized."""
 
 _UP = Context(prec=15, rounding=ROUND_CEILING)
+_MARGIN = 1 + Decimal("1e-12")
 _MIN_DIRECT_MU = 1e-3
 """For a smaller mu, cancellation leaves ``gaussian_delta`` with fewer correct digits than a stated epsilon has."""
 
@@ -31,7 +32,7 @@ def round_up(value: float) -> Decimal:
     """Return a decimal of 15 digits that is at least as large as the real number that a float approximates."""
     if math.isinf(value) or math.isnan(value):
         return INFINITE
-    return _UP.create_decimal(Decimal(value) * (1 + Decimal("1e-12"))) if value > 0 else Decimal(0)
+    return _UP.create_decimal(Decimal(value) * _MARGIN) if value > 0 else Decimal(0)
 
 
 def pure_rdp(epsilon: float, order: float) -> float:
@@ -75,7 +76,9 @@ def _exp_minus(x: float) -> float:
         return math.expm1(x) - x
     term, total = x * x / 2.0, 0.0
     for k in range(3, 18):
-        total, term = total + term, term * x / k
+        before, total, term = total, total + term, term * x / k
+        if total == before:
+            break  # later terms are smaller
     return total
 
 
@@ -83,7 +86,9 @@ def _sinh_minus(x: float) -> float:
     """Return sinh(x) - x, for 0 <= x <= 1, without cancellation."""
     term, total = x**3 / 6.0, 0.0
     for k in range(4, 22, 2):
-        total, term = total + term, term * x * x / (k * (k + 1))
+        before, total, term = total, total + term, term * x * x / (k * (k + 1))
+        if total == before:
+            break  # later terms are smaller
     return total
 
 

@@ -10,11 +10,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import BudgetError, SpecError
-from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.numeric import decimal_text, short_text
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta
 from dpbayes_cli.privacy.kinds import (
@@ -42,7 +42,7 @@ _LARGEST_INTERVAL, _FEWEST_STEPS = 1e-4, 50
 _MOST_CELLS = 2e6
 _NEGLIGIBLE = 1e-3
 """The share of the variance of the privacy loss that the grid may add if it is wider than some losses."""
-_UP, _DOWN = Context(prec=6, rounding=ROUND_CEILING), Context(prec=6, rounding=ROUND_FLOOR)
+_UP = Context(prec=6, rounding=ROUND_CEILING)
 _CANNOT_PRICE = "a schedule cannot price this mechanism"
 
 
@@ -122,10 +122,9 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
         components with noise of the same scale, a >= b >= 1. The delta of the changes (a + 1, b - 1) is at least that
         of (a, b) at every epsilon. With p = exp(-1 / scale), the difference of the two is 0 at the losses t / scale
         that (a, b) has, except that it is p^((a + b - t) / 2) (1 - p^2) / (1 + p)^2 if abs(t) <= a - b. Both curves are
-        linear in exp(epsilon) between these losses. Larger changes have larger deltas, too. So among all changes of a
-        known L1 norm, none of which exceeds a known limit, the stored shift dominates: as many components as possible
-        change by the limit. If a guarantee stores several shifts, no one of them need dominate the others, and their
-        upper envelope is the pair.
+        linear in exp(epsilon) between these losses. A larger change or a smaller scale has a larger delta, too. So a
+        shift dominates all changes that it majorizes. If a guarantee stores several shifts, no one of them need
+        dominate the others, and their upper envelope is the pair.
     Source: Kairouz, Oh and Viswanath 2015 (randomized response dominates pure and (epsilon, delta)-DP); Dong, Roth and
         Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); design notes,
         the privacy cost of a noise law.
@@ -145,10 +144,9 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
         case GaussianDP():
             yield DominatingPair(mu=_up(guarantee.mu)), 1
         case ZeroConcentrated():
-            same_noise = _DOWN.sqrt(2 * guarantee.rho)
             raise BudgetError(
                 f"{_CANNOT_PRICE}: its guarantee is the rho of zCDP, which gives no pair of distributions",
-                hint=f"for noise of the same size, state mu: {decimal_text(same_noise)} in place of the cost",
+                hint=f"for noise of the same size, state privacy: {{mu: {short_text((2 * guarantee.rho).sqrt())}}}",
             )
         case _:
             raise BudgetError(
@@ -175,7 +173,7 @@ def loss_distribution(pair: DominatingPair, interval: float) -> PrivacyLossDistr
         grid = np.unique([np.floor(losses), np.ceil(losses)]).astype(np.int64)
     else:
         grid = np.arange(-high, high + 1)
-    at = np.asarray(grid * interval, dtype=np.float64)
+    at = (grid * interval).astype(np.float64)
     deltas = _noise_deltas(pair.epsilon, pair.change, at)
     if pair.shifts:
         deltas = np.minimum(deltas, _envelope(pair.shifts, interval, at))
@@ -202,7 +200,7 @@ def _envelope(shifts: Shifts, interval: float, at: Floats) -> Floats:
 
     Privacy: each delta is computed from a distribution on the grid, which is rounded up. The largest of several convex
         functions of exp(epsilon) is convex, so that it is the delta of a pair.
-    Source: Zhu, Dong and Wang 2022, Proposition 8.
+    Source: Zhu, Dong and Wang 2022 (which curves are the deltas of pairs).
     """
     largest = np.zeros(at.shape)
     for shift in shifts:

@@ -254,7 +254,7 @@ def test_a_mechanism_without_a_pair_is_refused(dpbayes: Cli, schedule: Path, pri
     refused = dpbayes("schedule", "check", schedule)
     assert refused.code == 5, refused.err
     assert "cannot price this mechanism" in refused.err
-    assert ("mu: 0.141421 in place" in refused.err) == ("rho" in privacy)
+    assert ("state privacy: {mu: 0.141421}" in refused.err) == ("rho" in privacy)
 
 
 def test_noise_of_gaussian_dp_is_priced_with_other_noise(dpbayes: Cli, schedule: Path) -> None:

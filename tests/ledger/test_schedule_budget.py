@@ -211,7 +211,10 @@ def test_a_salvaged_charge_ends_the_schedule(stored: StoredLedger, tmp_path: Pat
     for label in ("rate-2", "rate-3"):
         with pytest.raises(BudgetError, match="a charge was salvaged"):
             salvaged.reserve(listed(label))
-    salvaged.change("clinic", lambda known: amendment_entry(known, {}, "", separate_population=True))
+    with pytest.raises(BudgetError, match="cannot be changed"):
+        salvaged.change("clinic", lambda known: amendment_entry(known, {}, "", separate_population=True))
+    same = {"kind": "amend", "account": "clinic", "budget": BUDGET.serialize(), "reason": ""}
+    salvaged.change("clinic", lambda _: same)
     with pytest.raises(BudgetError, match="a charge was salvaged"):
         salvaged.reserve(listed("rate-2"))
     assert salvaged.reserve(listed("rate-1")).payload is not None

@@ -132,6 +132,32 @@ def test_the_pairs_of_a_shift_dominate_every_change_that_it_majorizes(scale: flo
             assert all(brute_force(scale, shift, at) <= high + 1e-6 for at, high in zip(places, priced, strict=True))
 
 
+@pytest.mark.parametrize(("scale", "change", "times"), [(20.0, 3, 100), (3.0, 2, 1), (900.0, 40, 365), (2.0, 9, 12)])
+def test_the_price_of_large_changes_is_exact_from_above(scale: float, change: int, times: int) -> None:
+    """The losses are multiples of 1 / scale, whose probabilities are convolved."""
+    masses = np.array([float(q) for _, q in sorted(laplace_losses(change, Fraction(math.exp(-1 / scale))).items())])
+    total = np.ones(1)
+    for _ in range(times):
+        total = np.convolve(total, masses)
+    losses = (2.0 * np.arange(total.size) - change * times) / scale
+
+    def exact(at: float) -> float:
+        return float((-np.expm1(np.minimum(0.0, at - losses)) * total).sum())
+
+    price = joint_price({DiscreteLaplace(scale).privacy([(change,)]): times}, DELTA)
+    assert exact(float(price.epsilon)) <= float(DELTA)
+    assert exact(0.998 * float(price.epsilon)) > float(DELTA)
+
+
+def test_a_year_of_a_regression_costs_half_of_randomized_response() -> None:
+    """Two features and a target with S grid steps: no sum changes by more than 4 S^2, and all together by 16 S^2."""
+    squared = 1 << 28
+    regression = DiscreteLaplace(320.0 * squared).privacy([(4 * squared,) * 4])
+    price, response = (joint_price({each: 365}, DELTA) for each in (regression, PureDP(regression.epsilon)))
+    assert regression.epsilon == pytest.approx(Decimal("0.05"))
+    assert price.epsilon < Decimal("0.5") * response.epsilon
+
+
 def test_the_envelope_of_several_shifts_is_above_each_of_them() -> None:
     """Both shifts have norm 6; neither has the larger delta at every epsilon."""
     vectors = (4, 1, 1), (3, 3, 0)
