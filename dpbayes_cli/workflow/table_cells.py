@@ -72,7 +72,9 @@ class TableCells:
         kinds = sorted({self.spec.noise_at(column).law for column in self.spec.counts} - {"none"})
         parts = [self._column(column) for column in self.spec.counts]
         observed, scale, least = (np.concatenate(part) for part in zip(*parts, strict=True))
-        law = [kinds.index(kind) if (kind := self.spec.noise_at(name).law) in kinds else -1 for name in self.spec.counts]
+        law = [
+            kinds.index(kind) if (kind := self.spec.noise_at(name).law) in kinds else -1 for name in self.spec.counts
+        ]
         return NoisyCells(
             observed,
             tuple(CELL_LAWS[kind] for kind in kinds),
@@ -95,7 +97,9 @@ class TableCells:
             ((observed < 0) & (noise.law == "none") & self.spec.non_negative, "is negative, but has no noise"),
         ):
             if wrong.any():
-                raise SourceError(f"{self.table.places[int(np.argmax(wrong))]}: the count of column {column!r} {reason}")
+                raise SourceError(
+                    f"{self.table.places[int(np.argmax(wrong))]}: the count of column {column!r} {reason}"
+                )
         return observed, self._scale(column), np.full(self.n_rows, least)
 
     def _scale(self, column: str) -> Floats:
@@ -108,7 +112,9 @@ class TableCells:
         sizes = self.table.numbers(name, whole=False)
         if not (sizes >= 1e-3).all():
             place = self.table.places[int(np.argmin(sizes))]
-            raise SourceError(f"{place}: column {name!r} holds {sizes.min():g}; expected a size of the noise above 0.001")
+            raise SourceError(
+                f"{place}: column {name!r} holds {sizes.min():g}; expected a size of the noise above 0.001"
+            )
         unique, position = np.unique(sizes, return_inverse=True)
         return unique[position] if noise.scale_column else np.array([*map(noise.scale_of, unique)])[position]
 

@@ -56,9 +56,7 @@ class Links:
         return np.concatenate([*(each.cells for each in self.totals), self.parts, self.wholes]).astype(np.int64)
 
 
-def draw_cells(
-    cells: NoisyCells, links: Links, index: Integers, size: int, rng: np.random.Generator
-) -> Integers:
+def draw_cells(cells: NoisyCells, links: Links, index: Integers, size: int, rng: np.random.Generator) -> Integers:
     """Draw the counts of some cells, shape (size, len(index)).
 
     Raises:
