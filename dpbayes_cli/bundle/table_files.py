@@ -14,6 +14,7 @@ from dpbayes_cli.base.errors import OutputError
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.write import new_directory, write_new
 
+_TEXTS = ("quantity", "kind", "category")
 _NUMBERS = ("estimate", "sd", "low", "high")
 _MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`|*_<>[]"})
 _WHOLE = {"count", "sum", "difference"}
@@ -79,11 +80,9 @@ def write_table_files(target: Path, document: Mapping[str, Any], file_format: st
     """
     rows = document["posterior"]
     keys = [*dict.fromkeys(key for row in rows for key in row["keys"])]
-    texts = {"quantity": "quantity", "kind": "kind", "category": "category"}
-    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in texts}
-    columns |= {
-        f"key {key}" if key in {*texts, *_NUMBERS} else key: [row["keys"].get(key) for row in rows] for key in keys
-    }
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in _TEXTS}
+    for key in keys:
+        columns[f"key {key}" if key in {*_TEXTS, *_NUMBERS} else key] = [row["keys"].get(key) for row in rows]
     columns |= {name: [row[name] for row in rows] for name in _NUMBERS}
     with new_directory(target) as directory:
         if file_format == "csv":

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError, joined, nearest
 from dpbayes_cli.core.section import Section
@@ -19,6 +19,8 @@ from dpbayes_cli.spec.yaml_reader import read_spec_file
 Size = Annotated[float, Meta(ge=1e-3, le=1e12)]
 """A scale, a variance or another positive size of the noise."""
 Names = Annotated[tuple[str, ...], Meta(min_length=1)]
+Where = dict[str, str | Names]
+"""The rows in which keys have these values."""
 Target = Literal["probability", "proportion"]
 Pooling = Literal["none", "partial"]
 
@@ -88,7 +90,7 @@ class CellsSection(Section, frozen=True, kw_only=True):
     """Some counts: the columns that hold them, and the rows."""
 
     columns: Names
-    where: dict[str, str | Names] = {}
+    where: Where = field(default_factory=dict)
 
 
 Cells = str | CellsSection
@@ -99,7 +101,7 @@ class TotalSection(Section, frozen=True, kw_only=True):
 
     by: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    where: dict[str, str | Names] = {}
+    where: Where = field(default_factory=dict)
     total: Annotated[int, Meta(ge=-(10**15), le=10**15)] | None = None
     column: str | None = None
 
@@ -135,7 +137,7 @@ class ShareSection(Section, frozen=True, kw_only=True):
     name: str
     columns: Names
     over: str | None = None
-    where: dict[str, str | Names] = {}
+    where: Where = field(default_factory=dict)
     by: tuple[str, ...] | None = None
     target: Target = "probability"
     pooling: Pooling = "none"
@@ -154,7 +156,7 @@ class SumSection(Section, frozen=True, kw_only=True):
 
     name: str
     columns: Names
-    where: dict[str, str | Names] = {}
+    where: Where = field(default_factory=dict)
     by: tuple[str, ...] = ()
 
 
@@ -177,7 +179,7 @@ class InferSection(Section, frozen=True, kw_only=True):
     differences: tuple[DifferenceSection, ...] = ()
 
     def __post_init__(self) -> None:
-        quantities = (*self.rates, *self.shares, *self.sums, *self.differences)
+        quantities: tuple[Any, ...] = (*self.rates, *self.shares, *self.sums, *self.differences)
         names = [each.name for each in quantities]
         if not names and not self.counts:
             raise ValueError("state at least one of counts, rates, shares, sums and differences")
@@ -191,7 +193,7 @@ class TableSpec(Section, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     counts: Names
     noise: TableNoise
-    noise_of: dict[str, TableNoise] = {}
+    noise_of: dict[str, TableNoise] = field(default_factory=dict)
     non_negative: bool = True
     suppressed_cells: Literal["missing", "empty"] = "missing"
     totals: tuple[TotalSection, ...] = ()

@@ -79,7 +79,8 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
     table = TableCells(spec, read_published_table(path, columns_of(spec), spec.delimiter))
     noisy = table.noisy
     warnings = [*_implausible(noisy)]
-    rows, methods = [], {}
+    rows: list[TableRow] = []
+    methods = {}
     for k, each in enumerate(quantities_of(table)):
         rng = np.random.default_rng([seed, k])
         summary = summarize(noisy, each.quantity, samples, level, rng)
@@ -99,7 +100,7 @@ def _rows(named: NamedQuantity, summary: Summary) -> Iterator[TableRow]:
 
 
 def _implausible(cells: NoisyCells) -> Iterator[str]:
-    """Yield a warning if noisy counts are too far below 0 for noise of the stated law, added to counts of at least 0."""
+    """Yield a warning if noise of the stated law cannot explain how far noisy counts are below 0."""
     if not cells.non_negative:
         return
     for k, law in enumerate(cells.laws):

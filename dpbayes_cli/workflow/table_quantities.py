@@ -93,7 +93,7 @@ class _Builder:
         pairs = None
         if section.of is not None:
             rows = np.arange(self._cells.n_rows)
-            pairs = self._cells.index(str(section.successes), rows), self._cells.index(section.of, rows)
+            pairs = self._cells.index(str(section.successes), rows), self._cells.index(str(section.of), rows)
         return self.quantity(
             section.name, "rate", section.by, terms, transform, pairs=pairs, is_pooled=section.pooling == "partial"
         )
@@ -138,7 +138,7 @@ class _Builder:
                 slots.append(group[rows] * len(terms) + k)
         cells, slot = np.concatenate(members), np.concatenate(slots)
         filled = np.bincount(slot, minlength=len(keys) * len(terms)).reshape(len(keys), len(terms)) > 0
-        kept = filled.all(axis=1)
+        kept = np.asarray(filled.all(axis=1))
         if not kept.any():
             raise SpecError("no group has rows for all terms", where=f"infer: {name}", hint="check by and where")
         number = np.cumsum(kept) - 1

@@ -1,7 +1,7 @@
 """The posterior of each count of a table by itself: a flat prior times the likelihood, on a lattice of integers.
 
-The prior is flat on the integers, or on 0, 1, 2, ... if counts are not negative. If the noise is wide, a lattice has one
-point for several neighboring counts, over which the likelihood changes little.
+The prior is flat on the integers, or on 0, 1, 2, ... if counts are not negative. If the noise is wide, a lattice has
+one point for several neighboring counts, over which the likelihood changes little.
 
 If rows with noisy counts below a threshold are missing from the table, the likelihood of a published count is divided
 by the probability that it is published. If suppressed cells are listed, the likelihood of such a cell is the

@@ -17,7 +17,7 @@ from dpbayes_cli.inference.counts.convolution import find_tilt
 from dpbayes_cli.inference.counts.integer_laws import draw_given_totals, suffix_sums, tilt_law
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Integers
 
 _WIDENINGS = (1, 4, 16)
 

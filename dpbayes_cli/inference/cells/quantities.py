@@ -157,7 +157,8 @@ def _exact_counts(cells: NoisyCells, quantity: Quantity, tails: tuple[float, flo
     for batch in cells.batches(index):
         each = lattices(cells, index[batch])
         result[:, batch] = [*each.moments(), each.quantile(tails[0]), each.quantile(tails[1])]
-    return Summary(*result[:, :, None], is_exact=True)
+    mean, sd, low, high = result[:, :, None]
+    return Summary(mean, sd, low, high, is_exact=True)
 
 
 def _summary(draws: Floats, tails: tuple[float, float]) -> tuple[Floats, Floats, Floats, Floats]:

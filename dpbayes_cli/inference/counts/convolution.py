@@ -174,7 +174,7 @@ def _tilted_sum(log_factors: list[Floats], low: Integers, target: int) -> _Tilte
 
 
 def find_tilt(log_factors: list[Floats], low: Integers, target: int) -> float:
-    """Return the exponential tilt with which the counts, whose windows begin at ``low``, add up to ``target`` on average."""
+    """Return the exponential tilt with which counts, whose windows begin at ``low``, have a sum of mean ``target``."""
     width = max(map(len, log_factors))
     padded = np.full((len(log_factors), width), -np.inf)
     for k, log_factor in enumerate(log_factors):
