@@ -59,6 +59,8 @@ class TableNoise(Section, frozen=True, kw_only=True):
             raise ValueError(f"noise of the law {self.law} does not take {wrong[0]}{instead}")
         if budget and len(stated) != 1:
             raise ValueError(f"state one of {', '.join(allowed)} of the noise; stated: {', '.join(stated) or 'none'}")
+        if not budget and self.suppressed_below is not None:
+            raise ValueError("suppressed_below goes with a law of noise")
         if self.sensitivity is not None and budget not in stated:
             raise ValueError(f"sensitivity goes with {budget or 'a law of noise'}, from which the scale follows")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbayes_cli.inference.cells.count_lattices import NoisyCells
+from dpbayes_cli.inference.cells.count_lattices import EXPONENTS, NoisyCells
 from dpbayes_cli.inference.cells.quantities import Summary, summarize
 from dpbayes_cli.sources.published_table import read_published_table
 from dpbayes_cli.spec.table_spec import TableSpec
@@ -80,7 +80,7 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
     noisy = table.noisy
     warnings = [*_implausible(noisy)]
     rows: list[TableRow] = []
-    methods = {}
+    methods = dict(_priors(table))
     for k, each in enumerate(quantities_of(table)):
         rng = np.random.default_rng([seed, k])
         summary = summarize(noisy, each.quantity, samples, level, rng)
@@ -89,6 +89,15 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
         if each.n_left_out:
             warnings.append(f"{each.name}: {each.n_left_out} groups are left out, because they lack rows of a term")
     return InferredTable(rows, methods, table.n_rows, len(noisy.observed), level, tuple(warnings))
+
+
+def _priors(table: TableCells) -> Iterator[tuple[str, str]]:
+    """Yield the columns of which small counts are not published, with their priors in words."""
+    for column, weights in zip(table.spec.counts, table.noisy.exponent_weights, strict=False):
+        if weights.any():
+            mean = float(weights @ EXPONENTS)
+            sd = float(weights @ (EXPONENTS - mean) ** 2) ** 0.5
+            yield f"prior of {column}", f"P(c) proportional to (c + 1)^-a, with a = {mean:.2f} (sd {sd:.2f}) inferred"
 
 
 def _rows(named: NamedQuantity, summary: Summary) -> Iterator[TableRow]:

@@ -13,6 +13,7 @@ from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.inference.cells.cell_laws import CELL_LAWS
 from dpbayes_cli.inference.cells.count_lattices import NoisyCells
 from dpbayes_cli.inference.cells.draw_cells import KnownTotal
+from dpbayes_cli.inference.cells.power_priors import learn_priors
 from dpbayes_cli.sources.published_table import PublishedTable
 from dpbayes_cli.spec.table_spec import TableSpec, TotalSection
 
@@ -72,18 +73,20 @@ class TableCells:
         kinds = sorted({self.spec.noise_at(column).law for column in self.spec.counts} - {"none"})
         parts = [self._column(column) for column in self.spec.counts]
         observed, scale, least = (np.concatenate(part) for part in zip(*parts, strict=True))
-        law = [
-            kinds.index(kind) if (kind := self.spec.noise_at(name).law) in kinds else -1 for name in self.spec.counts
-        ]
-        return NoisyCells(
+        laws = [self.spec.noise_at(column).law for column in self.spec.counts]
+        law = [-1 if kind == "none" else kinds.index(kind) for kind in laws]
+        column = np.repeat(np.arange(len(laws)), self.n_rows)
+        cells = NoisyCells(
             observed,
             tuple(CELL_LAWS[kind] for kind in kinds),
-            np.repeat(law, self.n_rows),
+            np.array(law)[column],
             scale,
             least,
+            np.where(np.isfinite(least), column, -1),
             self.spec.non_negative,
             self.spec.suppressed_cells == "empty",
         )
+        return learn_priors(cells)
 
     def _column(self, column: str) -> tuple[Floats, Floats, Floats]:
         """Return the noisy counts of a column, the scales of their noise, and the threshold of publication."""

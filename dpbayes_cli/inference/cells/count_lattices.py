@@ -1,19 +1,15 @@
-"""The posterior of each count of a table by itself: a flat prior times the likelihood, on a lattice of integers.
+"""The posterior of each count of a table by itself: a prior times the likelihood, on a lattice of integers.
 
-The prior is flat on the integers, or on 0, 1, 2, ... if counts are not negative. If the noise is wide, a lattice has
-one point for several neighboring counts, over which the likelihood changes little.
-
-If rows with noisy counts below a threshold are missing from the table, the likelihood of a published count is divided
-by the probability that it is published. If suppressed cells are listed, the likelihood of such a cell is the
-probability of a noisy count below the threshold.
-
-Source: Yekutieli 2012, Adjusted Bayesian inference for selected parameters (fixed parameters with flat priors).
+The prior is flat on the integers, or on 0, 1, 2, ... if counts are not negative; see ``power_priors`` for columns of
+which small counts are not published. If the noise is wide, a lattice has one point for several neighboring counts, over
+which the posterior changes little.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,6 +24,9 @@ _NATS = 32.0
 """Counts whose likelihood is below exp(-32) = 1e-14 times the largest one are left out."""
 _POINTS_PER_SCALE = 16
 _MAX_ELEMENTS = 1 << 21
+EXPONENTS: Floats = np.linspace(1.05, 6.0, 67)
+"""The exponents a of priors proportional to (count + 1)^-a."""
+_LEAST_WEIGHT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +39,10 @@ class NoisyCells:
         law: the index of each cell's law; -1 for a cell without noise.
         scale: the scale of each cell's noise.
         suppressed_below: the smallest noisy count that is published; minus infinity if all are published.
+        prior: the index of the cell's prior in ``exponent_weights``; -1 for a flat prior.
         non_negative: whether all counts are at least 0.
         lists_suppressed: whether suppressed cells are listed, and not missing from the table.
+        exponent_weights: the probabilities of ``EXPONENTS`` for each prior, shape (n_priors, n_exponents).
     """
 
     observed: Floats
@@ -49,8 +50,10 @@ class NoisyCells:
     law: Integers
     scale: Floats
     suppressed_below: Floats
+    prior: Integers
     non_negative: bool = True
     lists_suppressed: bool = False
+    exponent_weights: Floats = field(default_factory=lambda: np.zeros((0, len(EXPONENTS))))
 
     def reach(self, index: Integers) -> Floats:
         """Return for each of these cells how far the counts that matter may be from the noisy count."""
@@ -70,20 +73,15 @@ class NoisyCells:
             listed = here & np.isnan(observed[:, 0])
             if listed.any():
                 result[listed] = law.log_lower_tail(least[listed] - counts[listed], self.scale[index][listed][:, None])
-            selected = here & np.isfinite(least[:, 0])
-            if selected.any() and not self.lists_suppressed:
-                tail = law.log_upper_tail(least[selected] - counts[selected], self.scale[index][selected][:, None])
-                result[selected] -= tail
         return result
 
     def windows(self, index: Integers, widening: int = 1) -> tuple[Integers, Integers]:
         """Return for each of these cells the smallest and the largest count that matters."""
-        reach = widening * self.reach(index)
+        reach = widening * self.reach(index) * np.where(self.prior[index] >= 0, 2.0, 1.0)  # such a prior may be steep
         observed, least = self.observed[index], self.suppressed_below[index]
         center = np.where(np.isnan(observed), least, observed)
         low = np.ceil(center - reach)
-        # noise far above the threshold says little about counts below it, which all may have been published by luck
-        low = np.where(np.isnan(observed) | (center - least <= reach), np.minimum(low, 0.0), low)
+        low = np.where(np.isnan(observed), np.minimum(low, 0.0), low)
         low = np.maximum(low, 0.0) if self.non_negative else low
         high = np.maximum(np.floor(center + reach), low + np.ceil(reach))
         return low.astype(np.int64), high.astype(np.int64)
@@ -157,14 +155,20 @@ class Lattices:
 
 
 def log_masses(
-    cells: NoisyCells, index: Integers, window: tuple[Integers, Integers], step: Integers
+    cells: NoisyCells,
+    index: Integers,
+    window: tuple[Integers, Integers],
+    step: Integers,
+    *,
+    relative: bool = True,
 ) -> tuple[Integers, Floats]:
-    """Return for each cell the first count of its lattice, and the log posterior of each point, up to a constant.
+    """Return for each cell the first count of its lattice, and the log posterior of each point.
 
     Args:
         index: the cells.
         window: the smallest and the largest count of each lattice.
         step: the numbers of counts that share a point.
+        relative: whether the largest log posterior of a cell is set to 0.
     """
     low, high = window
     first = low // step * step
@@ -172,7 +176,22 @@ def log_masses(
     point = np.arange(int(last.max(initial=0)) + 1)
     middle = first[:, None] + step[:, None] * point + (step[:, None] - 1) / 2.0
     log_mass = np.where(point <= last[:, None], cells.log_likelihood(index, middle), -np.inf)
-    return first, log_mass - log_mass.max(axis=1, keepdims=True)
+    for k, weights in enumerate(cells.exponent_weights):
+        here = cells.prior[index] == k
+        log_mass[here] = _mixed(log_mass[here], np.log1p(middle[here]), weights)
+    return first, log_mass - log_mass.max(axis=1, keepdims=True) * relative
+
+
+def _mixed(log_likelihood: Floats, log_counts: Floats, weights: Floats) -> Floats:
+    """Return the mixture of the posteriors under priors of several exponents."""
+    from scipy.special import logsumexp
+
+    result = np.full(log_likelihood.shape, -np.inf)
+    for exponent, weight in zip(EXPONENTS, weights, strict=True):
+        if weight > _LEAST_WEIGHT:
+            each = log_likelihood - exponent * log_counts
+            result = np.logaddexp(result, math.log(weight) + each - logsumexp(each, axis=1, keepdims=True))
+    return result
 
 
 def lattices(cells: NoisyCells, index: Integers) -> Lattices:
