@@ -279,6 +279,50 @@ class NoisySequences:
     complete: bool
 
 
+@dataclass(frozen=True)
+class GroupedCounts:
+    """The outcome of a group's records is one of K categories; observed are the noisy counts of the categories.
+
+    Attributes:
+        concentration: K positive parameters of the stated Dirichlet prior, shape (K,).
+    """
+
+    concentration: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class GroupedSums:
+    """The outcome of a group's records is a number; observed are a noisy sum and a noisy number of records.
+
+    Component 0 is the sum of u = 2 code - steps over the group's valid records. Component 1 is ``steps`` times the
+    number of valid records. Noise is added to both, in these units.
+
+    Attributes:
+        law: the stated prior, and the law of one record's contribution.
+        steps: the largest code.
+    """
+
+    law: ScalarLaw
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyGroups:
+    """Noisy statistics of groups: a row of privatized integers for each group.
+
+    The number of valid records of each group is latent.
+
+    Attributes:
+        outcome: what is observed of each record, and the stated prior.
+        observed: privatized integers, shape (n_groups, n_components).
+        noise: the law of the noise, which is independent for each cell, and the same for all cells.
+    """
+
+    outcome: GroupedCounts | GroupedSums
+    observed: Integers
+    noise: NoiseLaw
+
+
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences
 
 

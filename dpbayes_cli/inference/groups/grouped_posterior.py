@@ -1,0 +1,60 @@
+"""The result of the inference of groups: a summary of each group, and draws of what the groups have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats
+
+Pooling = Literal["partial", "none"]
+"""``partial``: the groups' parameters have a common law, which is learned. ``none``: each has the stated prior."""
+LEVELS = (0.05, 0.5, 0.95)
+"""The levels of the reported quantiles."""
+DrawGroups = Callable[[int, "np.random.Generator"], "Floats"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedPosterior:
+    """The posterior of the parameters of groups.
+
+    Attributes:
+        means: the posterior mean of each parameter of each group, shape (n_groups, n_parameters).
+        sds: the posterior standard deviations, shape (n_groups, n_parameters).
+        quantiles: the quantiles at ``LEVELS``, shape (n_groups, n_parameters, 3).
+        sizes: the posterior mean, 5 % and 95 % quantile of each group's number of valid records, shape (n_groups, 3).
+        above: the probability that a parameter is above the mean over all groups, shape (n_groups, n_parameters).
+        hyperparameters: the names of what the groups have in common, such as ``mean``, ``sd`` and ``records``.
+        draws: independent posterior draws of the hyperparameters, shape (samples, len(hyperparameters)).
+        new_group: draws of the parameters of a new group, shape (samples, n_parameters).
+        method: how the posterior was computed, in one sentence for readers.
+        monte_carlo: the largest Monte Carlo error of a group's mean, as a fraction of the group's posterior standard
+            deviation; 0 if nothing was sampled.
+        sampler: the function that ``draw`` calls.
+        warnings: what a reader must know before using the posterior.
+    """
+
+    means: Floats
+    sds: Floats
+    quantiles: Floats
+    sizes: Floats
+    above: Floats
+    hyperparameters: tuple[str, ...]
+    draws: Floats
+    new_group: Floats
+    method: str
+    monte_carlo: float
+    sampler: DrawGroups = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw the parameters of all groups, jointly with the hyperparameters.
+
+        Returns:
+            Shape (size, n_groups, n_parameters).
+        """
+        return self.sampler(size, rng)

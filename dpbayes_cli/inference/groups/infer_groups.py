@@ -1,0 +1,31 @@
+"""Infer the parameters of groups, by a method selected by the outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def infer_groups(
+    observation: NoisyGroups, pooling: Pooling, samples: int, rng: np.random.Generator
+) -> GroupedPosterior:
+    """Return the posterior of the parameters of each group.
+
+    Args:
+        observation: the released values, their noise, and the stated prior.
+        pooling: whether the groups' parameters have a common law, which is learned.
+        samples: how many draws of the hyperparameters and of a new group to return.
+        rng: the generator; generators in equal states give equal results.
+    """
+    if isinstance(observation.outcome, GroupedCounts):
+        from dpbayes_cli.inference.groups.counts import infer_grouped_counts
+
+        return infer_grouped_counts(observation, observation.outcome, pooling, samples, rng)
+    from dpbayes_cli.inference.groups.sums import infer_grouped_sums
+
+    return infer_grouped_sums(observation, observation.outcome, pooling, samples, rng)
