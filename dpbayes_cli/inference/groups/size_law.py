@@ -2,7 +2,7 @@
 
 The law is a gamma mixture of Poisson laws: rate ~ Gamma(shape, mean / shape), number ~ Poisson(rate). A priori, the
 log of the mean is normal around log 30 with standard deviation 4, and the log of the shape is normal around 0 with
-standard deviation 1.5. So the mean is between .01 and 76,000 with probability .95, and the shape between .05 and 19.
+standard deviation 2. So the mean is between .01 and 76,000 with probability .95, and the shape between .02 and 50.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _LOG_MEAN = (math.log(30.0), 4.0)
-_LOG_SHAPE = (0.0, 1.5)
+_LOG_SHAPE = (0.0, 2.0)
 
 
 def log_size_prior(log_mean: Floats, log_shape: Floats) -> Floats:

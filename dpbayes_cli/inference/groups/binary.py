@@ -1,0 +1,126 @@
+"""Infer the success probabilities of groups from noisy counts of successes and failures.
+
+Model: phi has the stated Beta prior, and 1 / (1 + kappa), the correlation of two records of a group, is uniform on
+(0, 1). The success probability of a group is Beta(phi kappa, (1 - phi) kappa). The numbers of records are negative
+binomial with unknown mean and shape (``size_law``). Without pooling, the success probabilities have the stated prior.
+
+Both latent counts of a group are summed out (``noisy_pairs``). The hyperparameters are drawn with importance weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from dpbayes_cli.inference.groups.count_tables import CountLaw
+from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, sample_density
+from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs, noisy_pairs
+from dpbayes_cli.inference.groups.pair_draws import draw_probabilities
+from dpbayes_cli.inference.groups.pair_summary import PairSummary, summarize_pairs
+from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.inference.groups.component_noise import ComponentNoise
+
+_POINTS = 256
+_LEAST_ESS = 300.0
+_SUMMARY_POINTS = 512
+_START_KAPPAS = (3.0, 30.0, 300.0)
+_LARGEST = np.array([20.0, 14.0, 25.0, 8.0])
+"""The largest absolute values of the coordinates: logit phi, logit 1/(1 + kappa), log mean size, log shape."""
+
+
+@dataclass(frozen=True)
+class BinaryPrior:
+    """The prior of the success probabilities.
+
+    Attributes:
+        a: the first parameter of the stated Beta prior.
+        b: the second parameter.
+        pooled: whether the prior is that of phi; if not, it is that of each group.
+    """
+
+    a: float
+    b: float
+    pooled: bool
+
+    def law(self, points: Floats) -> CountLaw:
+        """Return the parameters of the law of counts at points of the hyperparameters, shape (n, 4) or (n, 2)."""
+        points = np.clip(points, -_LARGEST[-points.shape[1] :], _LARGEST[-points.shape[1] :])
+        mean, shape = np.exp(points[:, -2]), np.exp(points[:, -1])
+        if not self.pooled:
+            return CountLaw(np.full(len(points), self.a), np.full(len(points), self.b), mean, shape)
+        kappa = np.exp(-points[:, 1])
+        return CountLaw(expit(points[:, 0]) * kappa, expit(-points[:, 0]) * kappa, mean, shape)
+
+    def log_density(self, points: Floats) -> Floats:
+        """Return the log prior density of the coordinates, up to a constant."""
+        result = log_size_prior(points[:, -2], points[:, -1])
+        if self.pooled:
+            phi, rho = points[:, 0], points[:, 1]
+            result = result + self.a * log_expit(phi) + self.b * log_expit(-phi) + log_expit(rho) + log_expit(-rho)
+        return np.asarray(result)
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryGroups:
+    """The posterior of the success probabilities of groups.
+
+    Attributes:
+        pairs: the observed counts.
+        prior: the prior.
+        hyperparameters: weighted draws of the coordinates that ``BinaryPrior.law`` expects.
+    """
+
+    pairs: NoisyPairs
+    prior: BinaryPrior
+    hyperparameters: WeightedPoints
+
+    def summarize(self, rng: np.random.Generator) -> PairSummary:
+        """Return the summary of each pair of observed counts."""
+        points = rng.permutation(self.hyperparameters.thin(_SUMMARY_POINTS, rng))
+        overall = expit(points[:, 0]) if self.prior.pooled else None
+        return summarize_pairs(self.pairs, self.prior.law(points), overall)
+
+    def draw_laws(self, size: int, rng: np.random.Generator) -> CountLaw:
+        """Draw the parameters of the law of counts from the posterior."""
+        return self.prior.law(self.hyperparameters.resample(size, rng))
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw the success probabilities of all groups jointly, shape (size, n_groups)."""
+        law = self.draw_laws(size, rng)
+        return np.stack([draw_probabilities(self.pairs, law.part(slice(i, i + 1)), rng) for i in range(size)])
+
+
+def infer_binary(
+    observed: Integers, noises: tuple[ComponentNoise, ComponentNoise], prior: BinaryPrior, rng: np.random.Generator
+) -> BinaryGroups:
+    """Return the posterior of the success probabilities of groups.
+
+    Args:
+        observed: the noisy counts of successes and failures, shape (n_groups, 2).
+        noises: the laws of the noise of the two components.
+        prior: the prior.
+        rng: the generator.
+    """
+    pairs = noisy_pairs(observed, noises)
+    starts = _starts(observed, noises[0].variance + noises[1].variance, prior)
+
+    def log_density(points: Floats) -> Floats:
+        return np.asarray(prior.log_density(points) + pairs.log_likelihood(prior.law(points)))
+
+    return BinaryGroups(pairs, prior, sample_density(log_density, starts, _POINTS, _LEAST_ESS, rng))
+
+
+def _starts(observed: Integers, variance: float, prior: BinaryPrior) -> Floats:
+    """Return rough guesses of the hyperparameters' mode."""
+    size = guess_size_law(observed.sum(axis=1), variance)
+    if not prior.pooled:
+        return np.array([size])
+    sums = np.maximum(observed.mean(axis=0), 0.0) + 0.05
+    phi = float(np.log(sums[0] / sums[1]))
+    return np.array([(phi, -np.log(kappa), *size) for kappa in _START_KAPPAS])

@@ -1,0 +1,99 @@
+"""Sum a smooth function of a count over the noise of an observed count, from its values at few counts.
+
+The functions that inference sums over a count s have features of width sqrt(s) or wider (see ``count_tables``). So they
+are evaluated only at nodes: all counts below 10, and then counts whose square roots are 0.16 apart. Between the nodes
+they are interpolated by polynomials through the 8 nearest nodes. The interpolation error of a normal density with
+standard deviation sqrt(s) is below 3e-5 of its maximum, and changes its sign from node to node. Sums over all counts
+of noise probability times interpolated function are then products with fixed weights, one row for each observed count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_array
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.inference.groups.component_noise import ComponentNoise
+
+
+_STEP = 0.16
+_DEGREE = 8
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class CountAxis:
+    """The counts at which functions are evaluated, and the weights of their sums.
+
+    Attributes:
+        nodes: ascending counts, from 0, shape (n_nodes,).
+        basis: the interpolation of all counts up to the last node, shape (nodes[-1] + 1, n_nodes).
+        observed: distinct observed counts, ascending, shape (n_observed,).
+        weights: sums over counts s of P(noise = observed - s) f(s) are ``weights @ f(nodes)``, shape (n_observed,
+            n_nodes). Each row is divided by the largest probability of the noise, which is a constant of the row.
+        noise: the law of the noise. Counts further than its reach from the observed count, and from 0 if that is
+            negative, are neglected.
+    """
+
+    nodes: Integers
+    basis: csr_array
+    observed: Integers
+    weights: Floats
+    noise: ComponentNoise
+
+
+def make_axis(observed: Integers, noise: ComponentNoise) -> CountAxis:
+    """Return the axis of a component of the observation.
+
+    Args:
+        observed: distinct observed counts, ascending.
+        noise: the law of the noise.
+    """
+    reach = noise.reach
+    nodes = spaced_counts(max(int(observed[-1]), 0) + reach)
+    basis = interpolation(nodes)
+    rows = max(1, _CHUNK // (2 * reach + 1))
+    pieces = [observed[i : i + rows] for i in range(0, len(observed), rows)]
+    weights = [(_kernel_rows(piece, noise, int(nodes[-1])) @ basis).toarray() for piece in pieces]
+    return CountAxis(nodes, basis, observed, np.concatenate(weights), noise)
+
+
+def spaced_counts(largest: int) -> Integers:
+    """Return ascending counts from 0 to at least ``largest``: all small ones, then with a constant step of the root."""
+    n_steps = int(np.ceil(np.sqrt(max(largest, 2 * _DEGREE)) / _STEP)) + 1
+    squares = np.rint((_STEP * np.arange(n_steps)) ** 2).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(_DEGREE), squares]))
+
+
+def interpolation(nodes: Integers) -> csr_array:
+    """Return the matrix that interpolates all counts up to the last node from the values at the nodes."""
+    counts = np.arange(int(nodes[-1]) + 1)
+    right = np.searchsorted(nodes, counts)
+    first = np.clip(right - _DEGREE // 2, 0, len(nodes) - _DEGREE)
+    columns = first[:, None] + np.arange(_DEGREE)
+    near = nodes[columns].astype(np.float64)
+    gaps = counts[:, None] - near
+    spread = near[:, :, None] - near[:, None, :]
+    factors = np.where(np.eye(_DEGREE, dtype=bool), 1.0, gaps[:, None, :] / np.where(spread == 0.0, 1.0, spread))
+    values = factors.prod(axis=2)
+    starts = np.arange(0, values.size + 1, _DEGREE)
+    matrix = csr_array((values.ravel(), columns.ravel(), starts), shape=(len(counts), len(nodes)))
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _kernel_rows(observed: Integers, noise: ComponentNoise, last: int) -> csr_array:
+    """Return the noise probabilities of observed counts given all counts, each row divided by its maximum."""
+    low = np.maximum(observed - noise.reach, 0)
+    high = np.minimum(np.maximum(observed, 0) + noise.reach, last)
+    lengths = high - low + 1
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    rows = np.repeat(np.arange(len(observed)), lengths)
+    counts = np.arange(starts[-1]) - starts[rows] + low[rows]
+    logs = noise.log_pmf(observed[rows] - counts)
+    values = np.exp(logs - np.maximum.reduceat(logs, starts[:-1])[rows])
+    return csr_array((values, counts, starts), shape=(len(observed), last + 1))

@@ -1,0 +1,139 @@
+"""Infer the category probabilities of groups from noisy counts, with the hyperparameters that the groups share.
+
+With two categories, the only parameter is the probability of the first one; see ``binary``. With more categories, the
+probability of each category is inferred from two numbers of a group: the noisy count of the category, and the sum of
+the noisy counts of all others, whose noise is a sum of independent noises. Each category has a model of its own
+(``binary``), in which the number of records has the same law. So the posterior of a category is conditional on a part
+of what was released. It is calibrated, and at most slightly wider than the posterior given all counts.
+
+What is approximate: noise further than 20 nats below its largest probability is neglected, with total probability
+below 1e-8. Between counts where tables are evaluated, the joint law of the counts is interpolated, with errors below
+1e-4 of its maximum (``count_axis``). Hyperparameters are averaged over importance-weighted draws, whose error is
+reported. Quantiles are those of a Beta law with exact mean and standard deviation after a correction
+(``pair_summary``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
+from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer_binary
+from dpbayes_cli.inference.groups.component_noise import component_noise
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+_FEW_ESS = 100.0
+_DRAWN_ENTRIES = 1 << 22
+
+
+def infer_grouped_counts(
+    observation: NoisyGroups, outcome: GroupedCounts, pooling: Pooling, samples: int, rng: np.random.Generator
+) -> GroupedPosterior:
+    """Return the posterior of the category probabilities of each group; see ``infer_groups``."""
+    concentration, observed = np.array(outcome.concentration), np.asarray(observation.observed, dtype=np.int64)
+    n_categories = len(concentration)
+    noises = component_noise(observation.noise, 1), component_noise(observation.noise, n_categories - 1)
+    parts = []
+    for k in range(n_categories if n_categories > 2 else 1):
+        rest = observed.sum(axis=1) - observed[:, k]
+        prior = BinaryPrior(concentration[k], concentration.sum() - concentration[k], pooling == "partial")
+        parts.append(infer_binary(np.stack([observed[:, k], rest], axis=1), noises, prior, rng))
+    summaries = [part.summarize(rng) for part in parts]
+    index = [part.pairs.pair_of for part in parts]
+    columns = range(len(parts))
+    means = np.stack([summaries[k].means[index[k]] for k in columns], axis=1)
+    sds = np.stack([summaries[k].sds[index[k]] for k in columns], axis=1)
+    quantiles = np.stack([summaries[k].quantiles[index[k]] for k in columns], axis=1)
+    above = np.stack([summaries[k].above[index[k]] for k in columns], axis=1)
+    draws, new_group = _shared(parts, means, sds, concentration, samples, rng)
+    return GroupedPosterior(
+        means=means,
+        sds=sds,
+        quantiles=quantiles,
+        sizes=summaries[0].sizes[index[0]],
+        above=above,
+        hyperparameters=_names(len(parts)),
+        draws=draws,
+        new_group=new_group,
+        method=_method(pooling),
+        monte_carlo=max(each.monte_carlo for each in summaries),
+        sampler=lambda size, generator: _draw(parts, size, generator),
+        warnings=_warnings(parts),
+    )
+
+
+def _names(n_parts: int) -> tuple[str, ...]:
+    """Return the names of the hyperparameters."""
+    if n_parts == 1:
+        return "mean", "sd", "records"
+    return (*(f"mean {k}" for k in range(n_parts)), *(f"sd {k}" for k in range(n_parts)), "records")
+
+
+def _shared(
+    parts: list[BinaryGroups], means: Floats, sds: Floats, concentration: Floats, samples: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return draws of the hyperparameters, and of the parameters of a new group."""
+    laws = [part.draw_laws(samples, rng) for part in parts]
+    a, b = np.stack([law.a for law in laws], axis=1), np.stack([law.b for law in laws], axis=1)
+    records = laws[0].mean[:, None]
+    if not parts[0].prior.pooled:
+        mean, sd = _spread_of_groups(means, sds, samples, rng)
+        new = rng.dirichlet(concentration, samples)[:, : len(parts)]
+        return np.concatenate([mean, sd, records], axis=1), new
+    mean, kappa = a / (a + b), a + b
+    draws = np.concatenate([mean, np.sqrt(mean * (1.0 - mean) / (1.0 + kappa)), records], axis=1)
+    if len(parts) == 1:
+        return draws, rng.beta(a, b)
+    common = np.exp(np.log(kappa).mean(axis=1, keepdims=True))
+    gammas = rng.standard_gamma(mean / mean.sum(axis=1, keepdims=True) * common) + 1e-300
+    return draws, gammas / gammas.sum(axis=1, keepdims=True)
+
+
+def _spread_of_groups(means: Floats, sds: Floats, samples: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return draws of the mean and standard deviation of the groups' parameters, each of shape (samples, n_parameters).
+
+    The groups are taken as independent. If there are few groups, their parameters are drawn from Beta laws with their
+    means and standard deviations. If there are many, mean and variance over groups are approximately normal.
+    """
+    variances = sds**2
+    if means.size * samples <= _DRAWN_ENTRIES:
+        kappa = np.maximum(means * (1.0 - means) / variances - 1.0, 1e-3)
+        drawn = rng.beta(means * kappa, (1.0 - means) * kappa, (samples, *means.shape))
+        return drawn.mean(axis=1), drawn.std(axis=1)
+    apart = (means - means.mean(axis=0)) ** 2
+    size = (samples, means.shape[1])
+    mean = rng.normal(means.mean(axis=0), np.sqrt(variances.mean(axis=0) / len(means)), size)
+    error = np.sqrt((2.0 * variances**2 + 4.0 * variances * apart).mean(axis=0) / len(means))
+    square = rng.normal((variances + apart).mean(axis=0), error, size)
+    return mean, np.sqrt(np.maximum(square, 0.0))
+
+
+def _draw(parts: list[BinaryGroups], size: int, rng: np.random.Generator) -> Floats:
+    """Draw the groups' parameters, shape (size, n_groups, n_parameters).
+
+    If there are several categories, each is drawn by itself, and the results are divided by their sum.
+    """
+    drawn = np.stack([part.draw(size, rng) for part in parts], axis=2)
+    return drawn if len(parts) == 1 else drawn / np.maximum(drawn.sum(axis=2, keepdims=True), 1e-300)
+
+
+def _method(pooling: Pooling) -> str:
+    """Describe the computation."""
+    pooled = "their common mean and spread" if pooling == "partial" else "the stated prior"
+    return (
+        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes; "
+        "these hyperparameters are drawn with importance weights"
+    )
+
+
+def _warnings(parts: list[BinaryGroups]) -> tuple[str, ...]:
+    """Warn if few draws of the hyperparameters have most of the weight."""
+    ess = min(part.hyperparameters.ess for part in parts)
+    if ess >= _FEW_ESS:
+        return ()
+    return (f"the draws of the hyperparameters are worth only {ess:.0f} independent ones",)

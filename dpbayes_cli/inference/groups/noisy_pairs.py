@@ -1,0 +1,90 @@
+"""Sum functions of the two latent counts of each group over the noise of the two observed counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.inference.groups.count_axis import CountAxis, make_axis
+from dpbayes_cli.inference.groups.count_tables import CountLaw, joint_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.inference.groups.component_noise import ComponentNoise
+
+_TABLE_ENTRIES = 1 << 19
+_PAIR_COST = 12
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyPairs:
+    """Pairs of observed counts, and for each how many groups have it.
+
+    Attributes:
+        successes: the axis of the first component.
+        failures: the axis of the second component.
+        first: for each distinct pair the index of its first component in ``successes.observed``, shape (n_pairs,).
+        second: the index of its second component in ``failures.observed``, shape (n_pairs,).
+        numbers: the number of groups with each pair, shape (n_pairs,).
+        pair_of: the index of each group's pair, shape (n_groups,).
+    """
+
+    successes: CountAxis
+    failures: CountAxis
+    first: Integers
+    second: Integers
+    numbers: Integers
+    pair_of: Integers
+
+    @property
+    def table_size(self) -> int:
+        """The number of entries of a table of the joint law."""
+        return len(self.successes.nodes) * len(self.failures.nodes)
+
+    def batches(self, law: CountLaw) -> Iterator[slice]:
+        """Yield slices of the values of the parameters whose tables fit into memory together."""
+        per_value = self.table_size + len(self.successes.observed) * len(self.failures.nodes) + len(self.numbers)
+        size = max(1, _TABLE_ENTRIES // per_value)
+        for start in range(0, len(law), size):
+            yield slice(start, min(start + size, len(law)))
+
+    def tables(self, law: CountLaw) -> tuple[Floats, Floats]:
+        """Return the joint law at the nodes; see ``joint_tables``."""
+        return joint_tables(law, self.successes.nodes, self.failures.nodes)
+
+    def sums(self, tables: Floats) -> Floats:
+        """Return the sums of tables times noise probabilities for each pair, shape (n_tables, n_pairs)."""
+        left, right = self.successes.weights @ tables, self.failures.weights
+        if len(left[0]) * len(right) <= _PAIR_COST * len(self.numbers):
+            return np.asarray((left @ right.T)[:, self.first, self.second])
+        result = np.empty((len(tables), len(self.numbers)))
+        for i, each in enumerate(left):
+            result[i] = np.einsum("uf,uf->u", each[self.first], right[self.second])
+        return result
+
+    def log_likelihood(self, law: CountLaw) -> Floats:
+        """Return the log probability of all observations, up to a constant, shape (n_values,)."""
+        result = np.empty(len(law))
+        for part in self.batches(law):
+            tables, logs = self.tables(law.part(part))
+            sums = np.maximum(self.sums(tables), 1e-280)
+            result[part] = np.log(sums) @ self.numbers + logs * self.numbers.sum()
+        return result
+
+
+def noisy_pairs(observed: Integers, noises: tuple[ComponentNoise, ComponentNoise]) -> NoisyPairs:
+    """Return the distinct pairs of observed counts with their axes.
+
+    Args:
+        observed: the noisy counts of successes and failures, shape (n_groups, 2).
+        noises: the laws of the noise of the two components.
+    """
+    firsts, first = np.unique(observed[:, 0], return_inverse=True)
+    seconds, second = np.unique(observed[:, 1], return_inverse=True)
+    keys, pair_of, numbers = np.unique(first * len(seconds) + second, return_inverse=True, return_counts=True)
+    axes = (make_axis(values, noise) for values, noise in zip((firsts, seconds), noises, strict=True))
+    return NoisyPairs(*axes, keys // len(seconds), keys % len(seconds), numbers, pair_of)
