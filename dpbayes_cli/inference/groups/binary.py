@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from dpbayes_cli.inference.groups.count_tables import CountLaw
-from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, sample_density
+from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, peak_proposal, sample_around
 from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs, noisy_pairs
 from dpbayes_cli.inference.groups.pair_draws import draw_probabilities
 from dpbayes_cli.inference.groups.pair_summary import PairSummary, summarize_pairs
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _POINTS = 256
 _LEAST_ESS = 300.0
 _SUMMARY_POINTS = 512
+_TRIM_POINTS = 16
 _START_KAPPAS = (3.0, 30.0, 300.0)
 _LARGEST = np.array([20.0, 14.0, 25.0, 8.0])
 """The largest absolute values of the coordinates: logit phi, logit 1/(1 + kappa), log mean size, log shape."""
@@ -113,7 +114,10 @@ def infer_binary(
     def log_density(points: Floats) -> Floats:
         return np.asarray(prior.log_density(points) + pairs.log_likelihood(prior.law(points)))
 
-    return BinaryGroups(pairs, prior, sample_density(log_density, starts, _POINTS, _LEAST_ESS, rng))
+    proposal = peak_proposal(log_density, starts)
+    pairs = pairs.trimmed(prior.law(proposal.draw(_TRIM_POINTS, rng)))
+    sample = sample_around(log_density, proposal, _POINTS, _LEAST_ESS, rng)
+    return BinaryGroups(pairs.trimmed(prior.law(sample.thin(_TRIM_POINTS, rng))), prior, sample)
 
 
 def _starts(observed: Integers, variance: float, prior: BinaryPrior) -> Floats:

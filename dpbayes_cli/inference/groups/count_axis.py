@@ -3,8 +3,9 @@
 The functions that inference sums over a count s have features of width sqrt(s) or wider (see ``count_tables``). So they
 are evaluated only at nodes: all counts below 10, and then counts whose square roots are 0.16 apart. Between the nodes
 they are interpolated by polynomials through the 8 nearest nodes. The interpolation error of a normal density with
-standard deviation sqrt(s) is below 3e-5 of its maximum, and changes its sign from node to node. Sums over all counts
-of noise probability times interpolated function are then products with fixed weights, one row for each observed count.
+standard deviation sqrt(s) is below 3e-5 of its maximum, and changes its sign from node to node. If the noise is wide,
+it averages over these errors, and the roots are 0.24 apart. Sums over all counts of noise probability times
+interpolated function are then products with fixed weights, one row for each observed count.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
 
 
-_STEP = 0.16
+_STEP, _WIDE_STEP = 0.16, 0.24
+_WIDE_REACH = 100
 _DEGREE = 8
 _CHUNK = 1 << 22
 
@@ -45,6 +47,13 @@ class CountAxis:
     weights: Floats
     noise: ComponentNoise
 
+    def cut(self, n_nodes: int) -> CountAxis:
+        """Return the axis with its first nodes only, at least as many as an interpolation needs."""
+        n_nodes = max(n_nodes, 2 * _DEGREE)
+        nodes = self.nodes[:n_nodes]
+        basis = self.basis[: int(nodes[-1]) + 1, :n_nodes]
+        return CountAxis(nodes, basis, self.observed, np.ascontiguousarray(self.weights[:, :n_nodes]), self.noise)
+
 
 def make_axis(observed: Integers, noise: ComponentNoise) -> CountAxis:
     """Return the axis of a component of the observation.
@@ -54,7 +63,7 @@ def make_axis(observed: Integers, noise: ComponentNoise) -> CountAxis:
         noise: the law of the noise.
     """
     reach = noise.reach
-    nodes = spaced_counts(max(int(observed[-1]), 0) + reach)
+    nodes = spaced_counts(max(int(observed[-1]), 0) + reach, _STEP if reach < _WIDE_REACH else _WIDE_STEP)
     basis = interpolation(nodes)
     rows = max(1, _CHUNK // (2 * reach + 1))
     pieces = [observed[i : i + rows] for i in range(0, len(observed), rows)]
@@ -62,10 +71,10 @@ def make_axis(observed: Integers, noise: ComponentNoise) -> CountAxis:
     return CountAxis(nodes, basis, observed, np.concatenate(weights), noise)
 
 
-def spaced_counts(largest: int) -> Integers:
-    """Return ascending counts from 0 to at least ``largest``: all small ones, then with a constant step of the root."""
-    n_steps = int(np.ceil(np.sqrt(max(largest, 2 * _DEGREE)) / _STEP)) + 1
-    squares = np.rint((_STEP * np.arange(n_steps)) ** 2).astype(np.int64)
+def spaced_counts(largest: int, step: float) -> Integers:
+    """Return ascending counts from 0 to at least ``largest``: all small ones, then equally spaced roots."""
+    n_steps = int(np.ceil(np.sqrt(max(largest, 2 * _DEGREE)) / step)) + 1
+    squares = np.rint((step * np.arange(n_steps)) ** 2).astype(np.int64)
     return np.unique(np.concatenate([np.arange(_DEGREE), squares]))
 
 

@@ -63,18 +63,25 @@ class WeightedPoints:
 
 
 @dataclass(frozen=True, eq=False)
-class _Proposal:
-    """A multivariate t law."""
+class Proposal:
+    """A multivariate t law with 6 degrees of freedom.
+
+    Attributes:
+        center: shape (d,).
+        root: the Cholesky factor of the squared scale, shape (d, d).
+    """
 
     center: Floats
     root: Floats
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw points, shape (size, d), from a randomly shifted lattice."""
         uniform = _lattice(size, len(self.center) + 1, rng)
         radius = np.sqrt(_DEGREES / (2.0 * gammaincinv(_DEGREES / 2.0, uniform[:, :1])))
         return np.asarray(self.center + (radius * ndtri(uniform[:, 1:])) @ self.root.T)
 
     def log_density(self, points: Floats) -> Floats:
+        """Return the log density at points, up to a constant that all proposals share, shape (n,)."""
         standard = np.linalg.solve(self.root, (points - self.center).T)
         d = len(self.center)
         log_det = np.log(np.abs(np.diag(self.root))).sum()
@@ -93,13 +100,25 @@ def sample_density(
         least_ess: the effective sample size at which no more proposals are added.
         rng: the generator.
     """
+    return sample_around(log_density, peak_proposal(log_density, starts), size, least_ess, rng)
+
+
+def peak_proposal(log_density: LogDensity, starts: Floats) -> Proposal:
+    """Return a proposal with the mode and the curvature of a density; see ``sample_density``."""
     mode, precision = find_mode(log_density, starts)
-    proposals = [_Proposal(mode, _root(np.linalg.inv(precision)))]
-    points, values = np.empty((0, len(mode))), np.empty(0)
+    return Proposal(mode, _root(np.linalg.inv(precision)))
+
+
+def sample_around(
+    log_density: LogDensity, proposal: Proposal, size: int, least_ess: float, rng: np.random.Generator
+) -> WeightedPoints:
+    """Return weighted draws from a density, given the first proposal; see ``sample_density``."""
+    proposals = [proposal]
+    points, values = np.empty((0, len(proposal.center))), np.empty(0)
     while True:
         points = np.concatenate([points, proposals[-1].draw(size, rng)])
         values = np.concatenate([values, log_density(points[-size:])])
-        mixture = np.logaddexp.reduce([proposal.log_density(points) for proposal in proposals], axis=0)
+        mixture = np.logaddexp.reduce([each.log_density(points) for each in proposals], axis=0)
         sample = WeightedPoints(points, normalized(values - mixture))
         if (sample.ess >= least_ess and len(proposals) > 1) or len(proposals) == _MOST_ROUNDS:
             return sample
@@ -145,13 +164,13 @@ def _derivatives(log_density: LogDensity, point: Floats, value: float, steps: Fl
     return (up - down) / (2.0 * steps), hessian
 
 
-def _moment_proposal(sample: WeightedPoints, previous: _Proposal) -> _Proposal:
+def _moment_proposal(sample: WeightedPoints, previous: Proposal) -> Proposal:
     """Return a proposal with the moments of a sample; of few effective points, only as far as they are known."""
     center = sample.weights @ sample.points
     rest = sample.points - center
     trust = min(1.0, sample.ess / (10.0 * len(center)))
     covariance = trust * (rest.T * sample.weights) @ rest + (1.0 - trust) * previous.root @ previous.root.T
-    return _Proposal(center, _root(covariance))
+    return Proposal(center, _root(np.asarray(covariance)))
 
 
 def _root(covariance: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _TABLE_ENTRIES = 1 << 19
 _PAIR_COST = 12
+_TRIM_PAIRS = 256
+_TRIMMED_MASS = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,31 @@ class NoisyPairs:
             result[part] = np.log(sums) @ self.numbers + logs * self.numbers.sum()
         return result
 
+    def trimmed(self, law: CountLaw) -> NoisyPairs:
+        """Return the pairs without the largest counts, which are improbable given the observations.
+
+        Args:
+            law: probable values of the parameters.
+        """
+        largest = (self.first, self.second, self.first + self.second)
+        chosen = np.unique(np.concatenate([np.argsort(each)[-_TRIM_PAIRS:] for each in largest]))
+        left = self.successes.weights[self.first[chosen]]
+        right = self.failures.weights[self.second[chosen]]
+        mass_s, mass_f = np.zeros(left.shape[1]), np.zeros(right.shape[1])
+        for i in range(len(law)):
+            table = self.tables(law.part(slice(i, i + 1)))[0][0]
+            by_s, by_f = left * (right @ table.T), right * (left @ table)
+            total = np.maximum(by_s.sum(axis=1, keepdims=True), 1e-280)
+            mass_s = np.maximum(mass_s, np.abs(by_s / total).max(axis=0))
+            mass_f = np.maximum(mass_f, np.abs(by_f / total).max(axis=0))
+        axes = self.successes.cut(_last(mass_s)), self.failures.cut(_last(mass_f))
+        return replace(self, successes=axes[0], failures=axes[1])
+
+
+def _last(mass: Floats) -> int:
+    """Return the number of nodes after which all have negligible mass."""
+    return int(np.flatnonzero(mass > _TRIMMED_MASS)[-1]) + 1
+
 
 def noisy_pairs(observed: Integers, noises: tuple[ComponentNoise, ComponentNoise]) -> NoisyPairs:
     """Return the distinct pairs of observed counts with their axes.
@@ -86,5 +113,5 @@ def noisy_pairs(observed: Integers, noises: tuple[ComponentNoise, ComponentNoise
     firsts, first = np.unique(observed[:, 0], return_inverse=True)
     seconds, second = np.unique(observed[:, 1], return_inverse=True)
     keys, pair_of, numbers = np.unique(first * len(seconds) + second, return_inverse=True, return_counts=True)
-    axes = (make_axis(values, noise) for values, noise in zip((firsts, seconds), noises, strict=True))
-    return NoisyPairs(*axes, keys // len(seconds), keys % len(seconds), numbers, pair_of)
+    successes, failures = make_axis(firsts, noises[0]), make_axis(seconds, noises[1])
+    return NoisyPairs(successes, failures, keys // len(seconds), keys % len(seconds), numbers, pair_of)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _FIRST_DRAWS, _MOST_DRAWS, _GRID_DRAWS = 64, 512, 24
-_MONTE_CARLO = 0.015
+_MONTE_CARLO = 0.02
 _MOST_POINTS = 64
 _SURE = 1e-4
 _SIZE_LEVELS = (0.05, 0.95)
@@ -91,16 +91,16 @@ class _Moments:
 
     @property
     def theta(self) -> Floats:
-        return self.rows[0]
+        return np.asarray(self.rows[0])
 
     @property
     def theta_sd(self) -> Floats:
-        return np.sqrt(np.maximum(self.rows[1] - self.rows[0] ** 2, 1e-30))
+        return np.asarray(np.sqrt(np.maximum(self.rows[1] - self.rows[0] ** 2, 1e-30)))
 
     @property
     def theta_spread(self) -> Floats:
         """The standard deviation of E[theta | hyperparameters]."""
-        return np.sqrt(np.maximum(self.rows[2] - self.rows[0] ** 2, 0.0))
+        return np.asarray(np.sqrt(np.maximum(self.rows[2] - self.rows[0] ** 2, 0.0)))
 
 
 def _merged(one: _Moments, other: _Moments, n_other: int) -> _Moments:
