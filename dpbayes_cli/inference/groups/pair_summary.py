@@ -2,7 +2,7 @@
 
 Means and standard deviations of the probability and of the number of records are averages over up to 512 draws of the
 hyperparameters. Quantiles start from the Beta law with the posterior's mean and standard deviation. The error of its
-distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 24 draws of the
+distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 16 draws of the
 hyperparameters and interpolated; it is then removed. If a group is so large that the grid is too coarse for it, the
 quantiles are those of the Beta law. Quantiles of the number of records are those of the gamma law with the
 same mean and standard deviation.
@@ -23,9 +23,9 @@ from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_FIRST_DRAWS, _MOST_DRAWS, _GRID_DRAWS = 64, 512, 24
+_FIRST_DRAWS, _MOST_DRAWS, _GRID_DRAWS = 64, 512, 16
 _MONTE_CARLO = 0.02
-_MOST_POINTS = 64
+_MOST_POINTS = 48
 _SURE = 1e-4
 _SIZE_LEVELS = (0.05, 0.95)
 

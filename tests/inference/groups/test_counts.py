@@ -1,0 +1,142 @@
+"""Posteriors of groups from noisy counts: enumeration, special cases, and what the summaries promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
+from dpbayes_cli.inference.groups.binary import BinaryPrior, infer_binary
+from dpbayes_cli.inference.groups.component_noise import component_noise
+from dpbayes_cli.inference.groups.count_tables import beta_cdf_tables
+from dpbayes_cli.inference.groups.hyperparameters import sample_density
+from dpbayes_cli.inference.groups.infer_groups import infer_groups
+from dpbayes_cli.inference.groups.noisy_pairs import noisy_pairs
+from dpbayes_cli.inference.groups.pair_draws import draw_probabilities
+from dpbayes_cli.inference.groups.pair_summary import summarize_pairs
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.inference.groups.group_cells import enumerate_groups, simulate_groups
+from tests.statistical import assert_uniform
+
+OBSERVED = np.array([[2, 3], [-1, 5], [4, 1]])
+THRESHOLDS = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
+NOISES: tuple[NoiseLaw, ...] = (DiscreteLaplace(1.0), DiscreteGaussian(1.5))
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+def test_groups_given_hyperparameters_agree_with_enumeration(noise: NoiseLaw) -> None:
+    """Distribution functions to 1e-6."""
+    points = np.array([[0.3, -2.0, 1.5, 0.7], [-1.5, 1.0, 1.0, -1.0], [0.0, -5.0, 1.2, 3.0]])
+    _, means, sizes, cdfs = enumerate_groups(OBSERVED, noise, points, THRESHOLDS, 60)
+    pairs = noisy_pairs(OBSERVED, (component_noise(noise, 1),) * 2)
+    prior = BinaryPrior(1.0, 1.0, True)
+    s, f = pairs.successes.nodes, pairs.failures.nodes
+    for i, point in enumerate(points):
+        law = prior.law(point[None, :])
+        table, _ = pairs.tables(law)
+        below = beta_cdf_tables(THRESHOLDS, float(law.a[0]), float(law.b[0]), s, f)
+        cdf = (pairs.sums(below * table) / pairs.sums(table))[:, pairs.pair_of].T
+        assert np.abs(cdf - cdfs[i]).max() < 1e-6
+        summary = summarize_pairs(pairs, law, expit(point[:1]))
+        assert np.allclose(summary.means[pairs.pair_of], means[i], atol=1e-6)
+        assert np.allclose(summary.sizes[pairs.pair_of, 0], sizes[i], rtol=1e-5)
+        assert summary.monte_carlo < 1e-6
+
+
+def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
+    """Three groups: all weights are computed by enumeration, for the points that the sampler chose."""
+    rng, noise = np.random.default_rng(5), NOISES[0]
+    groups = infer_binary(OBSERVED, (component_noise(noise, 1),) * 2, BinaryPrior(1.0, 1.0, True), rng)
+    points = groups.hyperparameters.points
+    logs, means, _, cdfs = enumerate_groups(OBSERVED, noise, points[::4], THRESHOLDS, 40)
+    law = groups.prior.law(points[::4])
+    found = groups.prior.log_density(points[::4]) + groups.pairs.log_likelihood(law)
+    weights = groups.hyperparameters.weights[::4]
+    assert np.ptp((found - logs)[weights > 1e-6]) < 1e-4
+    summary = groups.summarize(rng)
+    mean, index = weights @ means / weights.sum(), groups.pairs.pair_of
+    assert np.abs(summary.means[index] - mean).max() < 0.15 * summary.sds.min()
+    assert summary.monte_carlo < 0.06
+    cdf = np.tensordot(weights, cdfs, 1) / weights.sum()
+    for g in range(len(OBSERVED)):
+        levels = np.interp(logit(summary.quantiles[index[g]]), logit(THRESHOLDS), cdf[g])
+        assert np.abs(levels - [0.05, 0.5, 0.95])[1] < 0.08
+
+
+def test_summaries_agree_with_draws() -> None:
+    rng = np.random.default_rng(6)
+    simulated = simulate_groups(40, 20.0, 2.0, rng, phi=np.array([0.2, 0.8]), kappa=20.0)
+    posterior = infer_groups(simulated.observation, "partial", 500, rng)
+    draws = posterior.draw(1500, rng)
+    error = draws.std(axis=0) / np.sqrt(1500)
+    assert np.abs((draws.mean(axis=0) - posterior.means) / error).max() < 6.0
+    assert np.allclose(draws.std(axis=0), posterior.sds, rtol=0.2)
+    below = (draws[:, :, :, None] <= posterior.quantiles).mean(axis=0)
+    assert np.abs(below - [0.05, 0.5, 0.95]).max() < 0.06
+    assert np.abs((below - [0.05, 0.5, 0.95]).mean(axis=(0, 1))).max() < 0.01
+    phi = posterior.draws[:, 0]
+    assert abs(posterior.new_group.mean() - phi.mean()) < 0.05
+    assert posterior.draws.shape == (500, 3)
+    assert ((posterior.above > 0) & (posterior.above < 1)).all()
+
+
+def test_draws_given_hyperparameters_follow_the_exact_law() -> None:
+    noise, rng = NOISES[0], np.random.default_rng(7)
+    pairs = noisy_pairs(OBSERVED, (component_noise(noise, 1),) * 2)
+    law = BinaryPrior(1.0, 1.0, True).law(np.array([[0.3, -2.0, 1.5, 0.7]]))
+    draws = np.stack([draw_probabilities(pairs, law, rng) for _ in range(1000)])
+    grid = np.linspace(0.001, 0.999, 300)
+    _, _, _, cdfs = enumerate_groups(OBSERVED, noise, np.array([[0.3, -2.0, 1.5, 0.7]]), grid, 60)
+    for g in range(len(OBSERVED)):
+        assert_uniform(np.interp(draws[:, g], grid, cdfs[0, g]))
+
+
+def test_without_pooling_each_group_has_the_stated_prior() -> None:
+    """Without noise, the posterior is the conjugate one."""
+    rng = np.random.default_rng(8)
+    simulated = simulate_groups(100, 20.0, 0.02, rng, kappa=4.0)
+    posterior = infer_groups(simulated.observation, "none", 300, rng)
+    counts = simulated.observation.observed
+    mean = (1.0 + counts[:, 0]) / (2.0 + counts.sum(axis=1))
+    assert np.allclose(posterior.means[:, 0], mean, atol=1e-6)
+    assert np.allclose(posterior.sds[:, 0] ** 2, mean * (1 - mean) / (3.0 + counts.sum(axis=1)), rtol=1e-4)
+    assert np.allclose(posterior.sizes[:, 0], counts.sum(axis=1), atol=1e-3)
+    assert posterior.draws[:, 0].mean() == pytest.approx(float(mean.mean()), abs=0.02)
+    assert posterior.new_group.std() == pytest.approx(12**-0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("observed", [[[0, 0]], [[-3, -4], [-5, 0]], [[40, 0], [0, 0]], [[0, 0]] * 50])
+@pytest.mark.parametrize("pooling", ["partial", "none"])
+def test_extreme_observations_have_finite_posteriors(observed: list[list[int]], pooling: str) -> None:
+    rng = np.random.default_rng(9)
+    observation = NoisyGroups(GroupedCounts((1.0, 1.0)), np.array(observed), DiscreteLaplace(1.0))
+    posterior = infer_groups(observation, "partial" if pooling == "partial" else "none", 100, rng)
+    fields = (posterior.means, posterior.sds, posterior.quantiles, posterior.sizes, posterior.above, posterior.draws)
+    assert all(np.isfinite(each).all() for each in (*fields, posterior.new_group, posterior.draw(3, rng)))
+    assert (np.diff(posterior.quantiles, axis=2) >= 0).all()
+    assert (posterior.sds > 0).all()
+
+
+def test_categories_have_calibrated_margins() -> None:
+    rng = np.random.default_rng(10)
+    simulated = simulate_groups(500, 30.0, 2.0, rng, n_categories=3, phi=np.array([0.2, 0.3, 0.5]), kappa=15.0)
+    posterior = infer_groups(simulated.observation, "partial", 200, rng)
+    inside = (posterior.quantiles[:, :, 0] <= simulated.theta) & (simulated.theta <= posterior.quantiles[:, :, 2])
+    assert 0.85 < inside.mean() < 0.95
+    assert np.abs(posterior.means.sum(axis=1) - 1.0).max() < 0.2
+    assert posterior.hyperparameters == ("mean 0", "mean 1", "mean 2", "sd 0", "sd 1", "sd 2", "records")
+    assert np.abs(posterior.draws.mean(axis=0)[:3] - [0.2, 0.3, 0.5]).max() < 0.05
+    assert np.allclose(posterior.draw(5, rng).sum(axis=2), 1.0)
+    assert np.allclose(posterior.new_group.sum(axis=1), 1.0)
+
+
+def test_weighted_draws_have_the_moments_of_the_density() -> None:
+    rng = np.random.default_rng(11)
+    sample = sample_density(lambda x: -((x[:, 0] - 1.0) ** 2) * 8.0 - np.abs(x[:, 1]), np.zeros((1, 2)), 256, 300, rng)
+    assert sample.ess >= 300
+    assert np.allclose(sample.weights @ sample.points, [1.0, 0.0], atol=0.1)
+    assert sample.weights @ sample.points[:, 1] ** 2 == pytest.approx(2.0, rel=0.15)
+    assert sample.resample(7, rng).shape == sample.thin(7, rng).shape == (7, 2)
