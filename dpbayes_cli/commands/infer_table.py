@@ -11,7 +11,7 @@ from dpbayes_cli.commands.output import emit, emit_json, emit_table, say
 
 _SAMPLES = 4000
 _MOST_SAMPLES = 1_000_000
-_MAX_ROWS = 20
+_MAX_ROWS = 24
 """The largest number of rows that a printed posterior shows."""
 
 

@@ -13,6 +13,7 @@ from dpbayes_cli.inference.cells.count_lattices import EXPONENTS, NoisyCells
 from dpbayes_cli.inference.cells.quantities import Summary, summarize
 from dpbayes_cli.sources.published_table import read_published_table
 from dpbayes_cli.spec.table_spec import TableSpec
+from dpbayes_cli.workflow.pooled_table import infer_pooled
 from dpbayes_cli.workflow.table_cells import TableCells, columns_of
 from dpbayes_cli.workflow.table_quantities import NamedQuantity, quantities_of
 
@@ -83,9 +84,17 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
     methods = dict(_priors(table))
     for k, each in enumerate(quantities_of(table)):
         rng = np.random.default_rng([seed, k])
-        summary = summarize(noisy, each.quantity, samples, level, rng)
-        rows += _rows(each, summary)
-        methods[each.name] = "exact" if summary.is_exact else f"{samples:,} independent draws"
+        if each.is_pooled:
+            pooled = infer_pooled(table, each, samples, level, rng)
+            shared = pooled.hyperparameters.items()
+            rows += [TableRow(f"{each.name}: {name}", "hyperparameter", {}, "", *four) for name, four in shared]
+            rows += _rows(each, pooled.summary)
+            methods[each.name] = pooled.method
+            warnings += [f"{each.name}: {warning}" for warning in pooled.warnings]
+        else:
+            summary = summarize(noisy, each.quantity, samples, level, rng)
+            rows += _rows(each, summary)
+            methods[each.name] = "exact" if summary.is_exact else f"{samples:,} independent draws"
         if each.n_left_out:
             warnings.append(f"{each.name}: {each.n_left_out} groups are left out, because they lack rows of a term")
     return InferredTable(rows, methods, table.n_rows, len(noisy.observed), level, tuple(warnings))
