@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpbayes_cli.inference.cells.count_lattices import EXPONENTS, NoisyCells
+from dpbayes_cli.inference.cells.draw_cells import KnownTotal
 from dpbayes_cli.inference.cells.quantities import Summary, summarize
 from dpbayes_cli.sources.published_table import read_published_table
 from dpbayes_cli.spec.table_spec import TableSpec
@@ -17,6 +18,8 @@ from dpbayes_cli.workflow.pooled_table import infer_pooled
 from dpbayes_cli.workflow.table_cells import TableCells, columns_of
 from dpbayes_cli.workflow.table_quantities import NamedQuantity, quantities_of
 
+_MOST_SDS = 10.0
+"""A known total is called implausible if the noisy counts add up to a number so many standard deviations from it."""
 _IMPLAUSIBLE = 1e-6
 """A table is called implausible if noise of the stated law gives negative counts like these with this probability."""
 
@@ -78,8 +81,9 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
         SpecError, SourceError: spec or table are wrong, or do not fit each other.
     """
     table = TableCells(spec, read_published_table(path, columns_of(spec), spec.delimiter))
+    table.check_keys()
     noisy = table.noisy
-    warnings = [*_implausible(noisy)]
+    warnings = [*_implausible(noisy, table.known_totals)]
     rows: list[TableRow] = []
     methods = dict(_priors(table))
     for k, each in enumerate(quantities_of(table)):
@@ -117,8 +121,15 @@ def _rows(named: NamedQuantity, summary: Summary) -> Iterator[TableRow]:
             yield TableRow(named.name, named.kind, keys, category, *four)
 
 
-def _implausible(cells: NoisyCells) -> Iterator[str]:
-    """Yield a warning if noise of the stated law cannot explain how far noisy counts are below 0."""
+def _implausible(cells: NoisyCells, totals: Sequence[KnownTotal]) -> Iterator[str]:
+    """Yield a warning if noise of the stated law can hardly explain noisy counts below 0, or known totals."""
+    sd = np.zeros(len(cells.observed))
+    for k, law in enumerate(cells.laws):
+        sd = np.where(cells.law == k, law.sd(cells.scale), sd)
+    for each in totals:
+        distance = abs(float(cells.observed[each.cells].sum()) - each.total)
+        if distance > _MOST_SDS * float(np.sqrt((sd[each.cells] ** 2).sum())):
+            yield f"{each.name} is {distance:,.0f} away from the sum of its noisy counts; check it, and the noise"
     if not cells.non_negative:
         return
     for k, law in enumerate(cells.laws):

@@ -63,6 +63,19 @@ class TableCells:
         number: dict[tuple[str, ...], int] = {}
         return np.array([number.setdefault(key, len(number)) for key in keys]), list(number)
 
+    def check_keys(self) -> None:
+        """Refuse two rows with the same keys."""
+        if not self.spec.keys:
+            return
+        group, _ = self.groups(self.spec.keys)
+        first: dict[int, int] = {}
+        for row, each in enumerate(group.tolist()):
+            if first.setdefault(each, row) != row:
+                raise SourceError(
+                    f"{self.table.places[row]} has the same keys as {self.table.places[first[each]]}",
+                    hint="state under keys all columns that tell rows apart",
+                )
+
     @cached_property
     def noisy(self) -> NoisyCells:
         """The noisy counts and the laws of their noise.
@@ -121,8 +134,9 @@ class TableCells:
         unique, position = np.unique(sizes, return_inverse=True)
         return unique[position] if noise.scale_column else np.array([*map(noise.scale_of, unique)])[position]
 
+    @cached_property
     def known_totals(self) -> tuple[KnownTotal, ...]:
-        """Return the known totals as totals of disjoint cells: a total within another one is subtracted from it.
+        """The known totals as totals of disjoint cells: a total within another one is subtracted from it.
 
         Raises:
             SpecError, SourceError: totals overlap or contradict each other.

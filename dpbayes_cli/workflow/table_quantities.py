@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.inference.cells.draw_cells import KnownTotal, Links
 from dpbayes_cli.inference.cells.quantities import (
     Quantity,
@@ -58,7 +57,7 @@ def quantities_of(cells: TableCells) -> Iterator[NamedQuantity]:
     """Yield the quantities in the order of the spec.
 
     Raises:
-        SpecError, SourceError: the table lacks what a quantity needs.
+        SpecError: the table lacks what a quantity needs.
     """
     build = _Builder(cells)
     infer = cells.spec.infer
@@ -83,8 +82,7 @@ def _columns(cells: Cells) -> CellsSection:
 class _Builder:
     def __init__(self, cells: TableCells) -> None:
         self._cells = cells
-        self._totals = cells.known_totals()
-        self._check_keys()
+        self._totals = cells.known_totals
 
     def rate(self, section: RateSection) -> NamedQuantity:
         shares = probabilities if section.target == "probability" else proportions
@@ -168,20 +166,3 @@ class _Builder:
                 hint="state failures instead of of",
             )
         return Links(tuple(totals), parts, wholes)
-
-    def _check_keys(self) -> None:
-        """Refuse two rows with the same keys."""
-        if not self._cells.spec.keys:
-            return
-        group, keys = self._cells.groups(self._cells.spec.keys)
-        if len(keys) == self._cells.n_rows:
-            return
-        order = np.argsort(group, kind="stable")
-        for _, rows in groupby(order.tolist(), key=lambda row: int(group[row])):
-            first, *others = rows
-            if others:
-                places = self._cells.table.places
-                raise SourceError(
-                    f"{places[others[0]]} has the same keys as {places[first]}",
-                    hint="state under keys all columns that tell rows apart",
-                )

@@ -44,6 +44,10 @@ class CellLaw(ABC):
     def reach(self, nats: float, scale: Floats) -> Floats:
         """Return a distance at which the log density is at least ``nats`` below its maximum."""
 
+    @abstractmethod
+    def sd(self, scale: Floats) -> Floats:
+        """Return the standard deviation, which for small scales of a discrete law is approximate."""
+
     def log_lower_tail(self, t: Floats, scale: Floats) -> Floats:
         """Return log P(noise < t)."""
         return self.log_upper_tail(1.0 - t if self.is_discrete else -t, scale)
@@ -53,10 +57,16 @@ class _ExponentialTails(CellLaw):
     def reach(self, nats: float, scale: Floats) -> Floats:
         return nats * scale
 
+    def sd(self, scale: Floats) -> Floats:
+        return math.sqrt(2.0) * scale
+
 
 class _GaussianTails(CellLaw):
     def reach(self, nats: float, scale: Floats) -> Floats:
         return math.sqrt(2.0 * nats) * scale
+
+    def sd(self, scale: Floats) -> Floats:
+        return scale
 
 
 class LaplaceCells(_ExponentialTails):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbayes_cli.inference.cells.cell_laws import CELL_LAWS
 from dpbayes_cli.inference.cells.count_lattices import NoisyCells
@@ -16,7 +15,7 @@ FREE = Links((), NOTHING, NOTHING)
 
 
 def noisy_cells(
-    observed: Sequence[float],
+    observed: ArrayLike,
     law: str = "discrete-laplace",
     scale: float = 2.0,
     below: float = -np.inf,
@@ -24,9 +23,10 @@ def noisy_cells(
     non_negative: bool = True,
     lists_suppressed: bool = False,
 ) -> NoisyCells:
-    n = len(observed)
+    values = np.array(observed, dtype=np.float64)
+    n = len(values)
     cells = NoisyCells(
-        np.array(observed, dtype=float),
+        values,
         (CELL_LAWS[law],),
         np.zeros(n, dtype=np.int64),
         np.full(n, scale),

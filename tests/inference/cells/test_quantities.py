@@ -137,7 +137,7 @@ def test_exact_counts_give_conjugate_posteriors() -> None:
     probability = summarize(cells, in_rows(2, 2, rate(probabilities, of_whole=False)), 40_000, 0.9, rng)
     np.testing.assert_allclose(probability.mean[:, 0], [4 / 15, 8 / 9], atol=0.004)
     proportion = summarize(cells, in_rows(2, 2, proportions), 100, 0.9, rng)
-    np.testing.assert_allclose(proportion.mean, [[3 / 13, 10 / 13], [1, 0]], rtol=1e-12)
+    np.testing.assert_allclose(proportion.mean, np.array([[3 / 13, 10 / 13], [1.0, 0.0]]), rtol=1e-12)
     assert (proportion.sd < 1e-12).all()
     empty = replace(cells, observed=np.zeros(4))
     assert np.isnan(summarize(empty, in_rows(2, 2, proportions), 100, 0.9, rng).mean).all()
