@@ -197,6 +197,7 @@ class TableSpec(Section, frozen=True, kw_only=True):
     noise: TableNoise
     noise_of: dict[str, TableNoise] = field(default_factory=dict)
     non_negative: bool = True
+    prior: Literal["flat", "power-law"] = "flat"
     suppressed_cells: Literal["missing", "empty"] = "missing"
     totals: tuple[TotalSection, ...] = ()
     infer: InferSection
@@ -215,8 +216,9 @@ class TableSpec(Section, frozen=True, kw_only=True):
         for name in {name for name in listed if listed.count(name) > 1}:
             yield SpecError(f"the column {name!r} is listed twice", where="keys, counts")
         thresholds = [self.noise_at(column).suppressed_below is not None for column in self.counts]
-        if any(thresholds) and not self.non_negative:
-            yield SpecError("suppressed_below needs counts that are not negative", where="non_negative")
+        if (any(thresholds) or self.prior == "power-law") and not self.non_negative:
+            reason = "suppressed_below and the prior power-law need counts that are not negative"
+            yield SpecError(reason, where="non_negative")
         if any(thresholds) and self.totals and self.suppressed_cells == "missing":
             yield SpecError(
                 "a known total needs all its rows, but the rows below suppressed_below are missing", where="totals"

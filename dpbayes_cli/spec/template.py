@@ -59,6 +59,7 @@ noise:                     # the law of the noise that was added to each count
 #   no: {law: discrete-gaussian, variance: 30}
 # suppressed_cells: missing  # the rows of suppressed counts are missing, or: empty (listed with an empty cell)
 # non_negative: true       # all counts are at least 0
+# prior: power-law         # many counts are small: P(c) falls like (c + 1)^-a, with a inferred [flat]
 
 # totals:                  # what is known exactly
 #   - {by: [region], columns: [yes, no], column: people}   # a column holds the total of each region

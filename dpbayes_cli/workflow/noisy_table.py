@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbayes_cli.inference.cells.count_lattices import EXPONENTS, NoisyCells
+from dpbayes_cli.inference.cells.count_lattices import NoisyCells
 from dpbayes_cli.inference.cells.draw_cells import KnownTotal
 from dpbayes_cli.inference.cells.quantities import Summary, summarize
 from dpbayes_cli.sources.published_table import read_published_table
@@ -106,11 +106,10 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
 
 def _priors(table: TableCells) -> Iterator[tuple[str, str]]:
     """Yield the columns of which small counts are not published, with their priors in words."""
-    for column, weights in zip(table.spec.counts, table.noisy.exponent_weights, strict=False):
-        if weights.any():
-            mean = float(weights @ EXPONENTS)
-            sd = float(weights @ (EXPONENTS - mean) ** 2) ** 0.5
-            yield f"prior of {column}", f"P(c) proportional to (c + 1)^-a, with a = {mean:.2f} (sd {sd:.2f}) inferred"
+    for k, (column, prior) in enumerate(zip(table.spec.counts, table.noisy.priors, strict=False)):
+        if (table.noisy.prior == k).any():
+            exponent = f"a = {prior.mean:.2f} (sd {prior.sd:.2f})"
+            yield f"prior of {column}", f"P(c) proportional to (c + 1)^-a; {exponent} is inferred"
 
 
 def _rows(named: NamedQuantity, summary: Summary) -> Iterator[TableRow]:

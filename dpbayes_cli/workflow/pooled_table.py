@@ -59,7 +59,7 @@ def infer_pooled(
     try:
         if len(order) != quantity.n_groups * quantity.n_terms:
             raise ValueError("each of its counts must be one cell of the table")
-        if np.isin(order, quantity.links.cells()).any() or (noisy.prior[order] >= 0).any():
+        if np.isin(order, quantity.links.cells()).any() or np.isfinite(noisy.suppressed_below[order]).any():
             raise ValueError("its columns cannot have known totals or suppressed_below")
         law = _noise(cells, order)
     except ValueError as error:

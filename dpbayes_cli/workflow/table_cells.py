@@ -95,7 +95,7 @@ class TableCells:
             np.array(law)[column],
             scale,
             least,
-            np.where(np.isfinite(least), column, -1),
+            np.where(np.isfinite(least) | (self.spec.prior == "power-law"), column, -1),
             self.spec.non_negative,
             self.spec.suppressed_cells == "empty",
         )

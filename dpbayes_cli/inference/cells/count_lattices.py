@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -24,9 +24,35 @@ _NATS = 32.0
 """Counts whose likelihood is below exp(-32) = 1e-14 times the largest one are left out."""
 _POINTS_PER_SCALE = 16
 _MAX_ELEMENTS = 1 << 21
-EXPONENTS: Floats = np.linspace(1.05, 6.0, 67)
-"""The exponents a of priors proportional to (count + 1)^-a."""
 _LEAST_WEIGHT = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class PowerPrior:
+    """A prior P(c) proportional to (c + 1)^-a, with an uncertain exponent a.
+
+    Attributes:
+        exponents: possible values of a, ascending, shape (n,).
+        weights: their probabilities, shape (n,).
+    """
+
+    exponents: Floats
+    weights: Floats
+
+    @property
+    def mean(self) -> float:
+        """The mean of the exponent."""
+        return float(self.weights @ self.exponents)
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation of the exponent."""
+        return float(np.sqrt(self.weights @ (self.exponents - self.mean) ** 2))
+
+    def at(self, level: float) -> PowerPrior:
+        """Return the prior with the exponent at a quantile."""
+        place = min(int(np.searchsorted(np.cumsum(self.weights), level)), len(self.weights) - 1)
+        return PowerPrior(self.exponents[[place]], np.ones(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +65,10 @@ class NoisyCells:
         law: the index of each cell's law; -1 for a cell without noise.
         scale: the scale of each cell's noise.
         suppressed_below: the smallest noisy count that is published; minus infinity if all are published.
-        prior: the index of the cell's prior in ``exponent_weights``; -1 for a flat prior.
+        prior: the index of the cell's prior in ``priors``; -1 for a flat prior.
         non_negative: whether all counts are at least 0.
         lists_suppressed: whether suppressed cells are listed, and not missing from the table.
-        exponent_weights: the probabilities of ``EXPONENTS`` for each prior, shape (n_priors, n_exponents).
+        priors: the priors that are not flat.
     """
 
     observed: Floats
@@ -53,7 +79,7 @@ class NoisyCells:
     prior: Integers
     non_negative: bool = True
     lists_suppressed: bool = False
-    exponent_weights: Floats = field(default_factory=lambda: np.zeros((0, len(EXPONENTS))))
+    priors: tuple[PowerPrior, ...] = ()
 
     def reach(self, index: Integers) -> Floats:
         """Return for each of these cells how far the counts that matter may be from the noisy count."""
@@ -176,18 +202,18 @@ def log_masses(
     point = np.arange(int(last.max(initial=0)) + 1)
     middle = first[:, None] + step[:, None] * point + (step[:, None] - 1) / 2.0
     log_mass = np.where(point <= last[:, None], cells.log_likelihood(index, middle), -np.inf)
-    for k, weights in enumerate(cells.exponent_weights):
+    for k, prior in enumerate(cells.priors):
         here = cells.prior[index] == k
-        log_mass[here] = _mixed(log_mass[here], np.log1p(middle[here]), weights)
+        log_mass[here] = _mixed(log_mass[here], np.log1p(middle[here]), prior)
     return first, log_mass - log_mass.max(axis=1, keepdims=True) * relative
 
 
-def _mixed(log_likelihood: Floats, log_counts: Floats, weights: Floats) -> Floats:
+def _mixed(log_likelihood: Floats, log_counts: Floats, prior: PowerPrior) -> Floats:
     """Return the mixture of the posteriors under priors of several exponents."""
     from scipy.special import logsumexp
 
     result = np.full(log_likelihood.shape, -np.inf)
-    for exponent, weight in zip(EXPONENTS, weights, strict=True):
+    for exponent, weight in zip(prior.exponents, prior.weights, strict=True):
         if weight > _LEAST_WEIGHT:
             each = log_likelihood - exponent * log_counts
             result = np.logaddexp(result, math.log(weight) + each - logsumexp(each, axis=1, keepdims=True))

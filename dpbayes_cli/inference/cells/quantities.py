@@ -7,7 +7,8 @@ groups; given the counts c_1..c_K of the categories, the probabilities are Diric
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_NUMBERS = 1 << 24
+_STRATA = 20
+"""The number of values of an uncertain exponent for which draws are made."""
 
 Transform = Callable[["Floats", np.random.Generator], "Floats"]
 """A function from draws of terms, shape (n, n_groups, n_terms), to draws of results, shape (n, n_groups, n_results)."""
@@ -118,6 +121,7 @@ def draw_quantity(cells: NoisyCells, quantity: Quantity, size: int, rng: np.rand
     """Yield draws of a quantity for consecutive groups, shape (size, n_groups_of_the_part, n_results)."""
     from scipy.sparse import csr_matrix
 
+    strata = [*_strata(cells, quantity, size, rng)]
     order = np.argsort(quantity.slots, kind="stable")
     slots, members = quantity.slots[order], quantity.cells[order]
     n_groups = max(1, _MAX_NUMBERS // (size * quantity.n_terms))
@@ -130,8 +134,25 @@ def draw_quantity(cells: NoisyCells, quantity: Quantity, size: int, rng: np.rand
         sums = csr_matrix(entries, shape=(len(index), width))
         terms = np.zeros((size, width))
         for part in _parts(index, quantity.links, max(1, _MAX_NUMBERS // size)):
-            terms += draw_cells(cells, quantity.links, index[part], size, rng) @ sums[part]
+            for draws, given in strata:
+                terms[draws] += (
+                    draw_cells(given, quantity.links, index[part], draws.stop - draws.start, rng) @ sums[part]
+                )
         yield quantity.transform(terms.reshape(size, stop - start, quantity.n_terms), rng)
+
+
+def _strata(
+    cells: NoisyCells, quantity: Quantity, size: int, rng: np.random.Generator
+) -> Iterator[tuple[slice, NoisyCells]]:
+    """Yield consecutive draws with the cells, given a value of each uncertain exponent, which all cells share."""
+    if (cells.prior[quantity.cells] < 0).all():
+        yield slice(0, size), cells
+        return
+    levels = [(rng.permutation(_STRATA) + rng.random(_STRATA)) / _STRATA for _ in cells.priors]
+    ends = np.linspace(0, size, _STRATA + 1).astype(int).tolist()
+    for k, (start, stop) in enumerate(pairwise(ends)):
+        priors = tuple(prior.at(level[k]) for prior, level in zip(cells.priors, levels, strict=True))
+        yield slice(start, stop), replace(cells, priors=priors)
 
 
 def _parts(index: Integers, links: Links, most: int) -> Iterator[Integers]:

@@ -22,6 +22,7 @@ def noisy_cells(
     *,
     non_negative: bool = True,
     lists_suppressed: bool = False,
+    power_law: bool = False,
 ) -> NoisyCells:
     values = np.array(observed, dtype=np.float64)
     n = len(values)
@@ -31,7 +32,7 @@ def noisy_cells(
         np.zeros(n, dtype=np.int64),
         np.full(n, scale),
         np.full(n, below),
-        np.full(n, 0 if np.isfinite(below) else -1),
+        np.full(n, 0 if np.isfinite(below) or power_law else -1),
         non_negative,
         lists_suppressed,
     )
