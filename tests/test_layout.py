@@ -34,7 +34,7 @@ TABLE = {
     "commands": "",
     "core": "",
     "experiments": "",
-    "inference": "counts groups predictive regression scores sequences sums tables",
+    "inference": "cells counts groups predictive regression scores sequences sums tables",
     "ledger": "",
     "mechanisms": "samplers",
     "models": "families",
