@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 _FIRST_DRAWS, _MOST_DRAWS, _GRID_DRAWS = 64, 512, 16
 _MONTE_CARLO = 0.02
-_MOST_POINTS = 48
+_POINTS = (16, 48)
+"""The smallest and largest number of points of the grid."""
+_GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
+_LOWER, _UPPER = 1, 9
+_MOST_PLACES = 2000
+_NEARLY_ONE = 36.0
+"""Larger logits are those of probabilities that doubles do not tell from 1."""
 _SURE = 1e-4
 _SIZE_LEVELS = (0.05, 0.95)
 
@@ -69,9 +75,9 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats | None) ->
     if overall is None:
         overall = np.full(len(few), np.average(moments.theta, weights=pairs.numbers))
     few_moments = _moments(pairs, few)
-    points = _grid(moments.theta, moments.theta_sd)
-    cdf, above = _cdf(pairs, few, points, overall)
-    quantiles = _quantiles(moments, few_moments, points, cdf)
+    places = _grid(moments)
+    cdf, above = _cdf(pairs, few, expit(places), overall)
+    quantiles = _quantiles(moments, few_moments, places, cdf)
     return PairSummary(
         moments.theta,
         moments.theta_sd,
@@ -128,13 +134,20 @@ def _moments(pairs: NoisyPairs, law: CountLaw) -> _Moments:
     return _Moments(rows / len(law), len(law))
 
 
-def _grid(means: Floats, sds: Floats) -> Floats:
-    """Return ascending probabilities that cover the posteriors of all pairs."""
-    center = logit(np.clip(means, 1e-9, 1.0 - 1e-9))
-    width = np.minimum(sds / (means * (1.0 - means) + 1e-300), 3.0)
-    low, high = float((center - 2.5 * width).min()), float((center + 2.5 * width).max())
-    n_points = int(np.clip((high - low) / (0.7 * np.quantile(width, 0.1)), 16, _MOST_POINTS))
-    return np.asarray(expit(np.linspace(low, high, n_points)))
+def _grid(moments: _Moments) -> Floats:
+    """Return ascending logits where most of the posteriors' quantiles lie, shape (n_points,)."""
+    a, b = _beta_shapes(moments)
+    few = np.unique(np.linspace(0, len(a) - 1, _MOST_PLACES).astype(np.int64))
+    order = np.argsort(moments.theta)[few]
+    places = _logit(betaincinv(a[order, None], b[order, None], _GRID_LEVELS))
+    width = np.quantile(places[:, _UPPER] - places[:, _LOWER], 0.1)
+    n_points = int(np.clip(np.ptp(places) / max(0.4 * width, 1e-9), *_POINTS))
+    return np.unique(np.quantile(places, np.linspace(0.0, 1.0, n_points)))
+
+
+def _logit(probability: Floats) -> Floats:
+    """Return the logits, without infinite ones."""
+    return np.asarray(logit(np.clip(probability, 1e-300, 1.0 - 1e-16)))
 
 
 def _cdf(pairs: NoisyPairs, law: CountLaw, points: Floats, overall: Floats) -> tuple[Floats, Floats]:
@@ -161,33 +174,41 @@ def _beta_shapes(moments: _Moments) -> tuple[Floats, Floats]:
     return mean * kappa, (1.0 - mean) * kappa
 
 
-def _quantiles(moments: _Moments, few: _Moments, points: Floats, cdf: Floats) -> Floats:
-    """Return the quantiles, shape (n_pairs, 3)."""
+def _quantiles(moments: _Moments, few: _Moments, places: Floats, cdf: Floats) -> Floats:
+    """Return the quantiles, shape (n_pairs, 3).
+
+    Args:
+        moments: of the posteriors.
+        few: moments given the few draws for which the distribution functions were computed.
+        places: ascending logits, shape (n_points,).
+        cdf: the distribution functions there, shape (n_points, n_pairs).
+    """
     a, b = _beta_shapes(few)
-    rough = betainc(a, b, points[:, None])
-    known = (np.minimum(rough, cdf) > _SURE) & (np.maximum(rough, cdf) < 1.0 - _SURE)
-    errors = np.where(known, ndtri(np.clip(cdf, _SURE, 1 - _SURE)) - ndtri(np.clip(rough, _SURE, 1 - _SURE)), 0.0)
-    places = logit(points)
+    rough = _normal(betainc(a, b, expit(places)[:, None]))
+    exact = _normal(cdf)
+    errors = exact - rough
     a, b = _beta_shapes(moments)
+    known = _normal(betainc(a, b, expit(places)[:, None])) + errors
     columns = []
     for level in LEVELS:
-        quantile = betaincinv(a, b, level)
-        for _ in range(2):
-            place = (logit(np.clip(quantile, 1e-300, 1.0 - 1e-16)) - places[0]) / (places[1] - places[0])
-            error = _interpolated(errors, known, np.clip(place, 0.0, len(places) - 1.0))
-            quantile = betaincinv(a, b, ndtr(ndtri(level) - error))
-        columns.append(quantile)
-    return np.stack(columns, axis=1)
+        target = ndtri(level)
+        cell = np.clip((known < target).sum(axis=0), 1, len(places) - 1)
+        low, high = places[cell - 1], places[cell]
+        ends = np.stack([np.take_along_axis(errors, row[None, :], axis=0)[0] for row in (cell - 1, cell)])
+        place = (low + high) / 2.0
+        outside = (known[0] >= target) | (known[-1] < target)
+        for _ in range(3):
+            error = ends[0] + (ends[1] - ends[0]) * np.clip((place - low) / (high - low), 0.0, 1.0)
+            place = _logit(betaincinv(a, b, ndtr(target - error)))
+            place = np.where(outside, place, np.clip(place, low, high))
+        beyond = (place > _NEARLY_ONE) | ((known[-1] < target) & (places[-1] > _NEARLY_ONE))
+        columns.append(np.where(beyond, 1.0, expit(place)))
+    return np.sort(np.stack(columns, axis=1), axis=1)
 
 
-def _interpolated(values: Floats, known: np.ndarray, place: Floats) -> Floats:
-    """Interpolate each column of values linearly at a fractional row, between known values."""
-    low = np.minimum(place.astype(np.int64), len(values) - 2)
-    share = place - low
-    columns = np.arange(values.shape[1])
-    weights = [(1.0 - share) * known[low, columns], share * known[low + 1, columns]]
-    total = weights[0] * values[low, columns] + weights[1] * values[low + 1, columns]
-    return np.asarray(total / np.maximum(weights[0] + weights[1], 1e-9))
+def _normal(probability: Floats) -> Floats:
+    """Return the normal quantiles of probabilities that are not too close to 0 or 1."""
+    return np.asarray(ndtri(np.clip(probability, _SURE, 1.0 - _SURE)))
 
 
 def _size_summary(moments: _Moments) -> Floats:
