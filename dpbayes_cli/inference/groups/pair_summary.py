@@ -2,8 +2,8 @@
 
 Means and standard deviations of the probability and of the number of records are averages over up to 512 draws of the
 hyperparameters. Quantiles start from the Beta law with the posterior's mean and standard deviation. The error of its
-distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 16 draws of the
-hyperparameters and interpolated; it is then removed. If a group is so large that the grid is too coarse for it, the
+distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 16 to 96 draws of
+the hyperparameters and interpolated; it is then removed. If a group is so large that the grid is too coarse for it, the
 quantiles are those of the Beta law. Quantiles of the number of records are those of the gamma law with the
 same mean and standard deviation.
 """
@@ -23,13 +23,15 @@ from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_FIRST_DRAWS, _MOST_DRAWS, _GRID_DRAWS = 64, 512, 16
-_MONTE_CARLO = 0.02
+_FIRST_DRAWS, _MOST_DRAWS = 64, 512
+_GRID_DRAWS = (16, 96)
+_MONTE_CARLO, _GRID_MONTE_CARLO = 0.02, 0.05
 _POINTS = (16, 48)
 """The smallest and largest number of points of the grid."""
 _GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
 _LOWER, _UPPER = 1, 9
 _MOST_PLACES = 2000
+_ENDS = (-600.0, 36.5)
 _NEARLY_ONE = 36.0
 """Larger logits are those of probabilities that doubles do not tell from 1."""
 _SURE = 1e-4
@@ -71,7 +73,7 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats | None) ->
     moments = first
     if n_draws > _FIRST_DRAWS:
         moments = _merged(first, _moments(pairs, law.part(slice(_FIRST_DRAWS, n_draws))), n_draws - _FIRST_DRAWS)
-    few = law.part(slice(_GRID_DRAWS))
+    few = law.part(slice(int(np.clip((ratio / _GRID_MONTE_CARLO) ** 2, *_GRID_DRAWS))))
     if overall is None:
         overall = np.full(len(few), np.average(moments.theta, weights=pairs.numbers))
     few_moments = _moments(pairs, few)
@@ -142,7 +144,7 @@ def _grid(moments: _Moments) -> Floats:
     places = _logit(betaincinv(a[order, None], b[order, None], _GRID_LEVELS))
     width = np.quantile(places[:, _UPPER] - places[:, _LOWER], 0.1)
     n_points = int(np.clip(np.ptp(places) / max(0.4 * width, 1e-9), *_POINTS))
-    return np.unique(np.quantile(places, np.linspace(0.0, 1.0, n_points)))
+    return np.unique([*_ENDS, *np.quantile(places, np.linspace(0.0, 1.0, n_points))])
 
 
 def _logit(probability: Floats) -> Floats:
