@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
 
 
-_STEP, _WIDE_STEP = 0.16, 0.24
+STEP, _WIDE_STEP = 0.16, 0.24
 _WIDE_REACH = 100
 _DEGREE = 8
 _CHUNK = 1 << 22
@@ -32,8 +32,8 @@ class CountAxis:
     """The counts at which functions are evaluated, and the weights of their sums.
 
     Attributes:
-        nodes: ascending counts, from 0, shape (n_nodes,).
-        basis: the interpolation of all counts up to the last node, shape (nodes[-1] + 1, n_nodes).
+        nodes: ascending counts, shape (n_nodes,).
+        basis: the interpolation of all counts from the first to the last node, shape (n_counts, n_nodes).
         observed: distinct observed counts, ascending, shape (n_observed,).
         weights: sums over counts s of P(noise = observed - s) f(s) are ``weights @ f(nodes)``, shape (n_observed,
             n_nodes). Each row is divided by the largest probability of the noise, which is a constant of the row.
@@ -51,7 +51,7 @@ class CountAxis:
         """Return the axis with its first nodes only, at least as many as an interpolation needs."""
         n_nodes = max(n_nodes, 2 * _DEGREE)
         nodes = self.nodes[:n_nodes]
-        basis = self.basis[: int(nodes[-1]) + 1, :n_nodes]
+        basis = self.basis[: int(nodes[-1] - nodes[0]) + 1, :n_nodes]
         return CountAxis(nodes, basis, self.observed, np.ascontiguousarray(self.weights[:, :n_nodes]), self.noise)
 
 
@@ -63,46 +63,52 @@ def make_axis(observed: Integers, noise: ComponentNoise) -> CountAxis:
         noise: the law of the noise.
     """
     reach = noise.reach
-    nodes = spaced_counts(max(int(observed[-1]), 0) + reach, _STEP if reach < _WIDE_REACH else _WIDE_STEP)
+    step = STEP if reach < _WIDE_REACH else _WIDE_STEP
+    nodes = spaced_counts(max(int(observed[0]) - reach, 0), max(int(observed[-1]), 0) + reach, step)
     basis = interpolation(nodes)
     rows = max(1, _CHUNK // (2 * reach + 1))
     pieces = [observed[i : i + rows] for i in range(0, len(observed), rows)]
-    weights = [(_kernel_rows(piece, noise, int(nodes[-1])) @ basis).toarray() for piece in pieces]
+    weights = [(_kernel_rows(piece, noise, nodes) @ basis).toarray() for piece in pieces]
     return CountAxis(nodes, basis, observed, np.concatenate(weights), noise)
 
 
-def spaced_counts(largest: int, step: float) -> Integers:
-    """Return ascending counts from 0 to at least ``largest``: all small ones, then equally spaced roots."""
+def spaced_counts(smallest: int, largest: int, step: float) -> Integers:
+    """Return ascending counts that enclose a range: all small counts, then counts with equally spaced roots."""
     n_steps = int(np.ceil(np.sqrt(max(largest, 2 * _DEGREE)) / step)) + 1
     squares = np.rint((step * np.arange(n_steps)) ** 2).astype(np.int64)
-    return np.unique(np.concatenate([np.arange(_DEGREE), squares]))
+    counts = np.unique(np.concatenate([np.arange(_DEGREE), squares]))
+    first = int(np.searchsorted(counts, smallest, side="right")) - _DEGREE // 2
+    return np.asarray(counts[max(min(first, len(counts) - 2 * _DEGREE), 0) :])
 
 
 def interpolation(nodes: Integers) -> csr_array:
-    """Return the matrix that interpolates all counts up to the last node from the values at the nodes."""
-    counts = np.arange(int(nodes[-1]) + 1)
+    """Return the matrix that interpolates all counts from the first to the last node from the values at the nodes."""
+    counts = np.arange(int(nodes[0]), int(nodes[-1]) + 1)
     right = np.searchsorted(nodes, counts)
     first = np.clip(right - _DEGREE // 2, 0, len(nodes) - _DEGREE)
     columns = first[:, None] + np.arange(_DEGREE)
     near = nodes[columns].astype(np.float64)
     gaps = counts[:, None] - near
-    spread = near[:, :, None] - near[:, None, :]
-    factors = np.where(np.eye(_DEGREE, dtype=bool), 1.0, gaps[:, None, :] / np.where(spread == 0.0, 1.0, spread))
-    values = factors.prod(axis=2)
+    values = np.ones(near.shape)
+    for i in range(_DEGREE):
+        for j in range(_DEGREE):
+            if i != j:
+                values[:, i] *= gaps[:, j] / (near[:, i] - near[:, j])
     starts = np.arange(0, values.size + 1, _DEGREE)
     matrix = csr_array((values.ravel(), columns.ravel(), starts), shape=(len(counts), len(nodes)))
     matrix.eliminate_zeros()
     return matrix
 
 
-def _kernel_rows(observed: Integers, noise: ComponentNoise, last: int) -> csr_array:
+def _kernel_rows(observed: Integers, noise: ComponentNoise, nodes: Integers) -> csr_array:
     """Return the noise probabilities of observed counts given all counts, each row divided by its maximum."""
     low = np.maximum(observed - noise.reach, 0)
-    high = np.minimum(np.maximum(observed, 0) + noise.reach, last)
+    high = np.minimum(np.maximum(observed, 0) + noise.reach, nodes[-1])
     lengths = high - low + 1
     starts = np.concatenate([[0], np.cumsum(lengths)])
     rows = np.repeat(np.arange(len(observed)), lengths)
     counts = np.arange(starts[-1]) - starts[rows] + low[rows]
     logs = noise.log_pmf(observed[rows] - counts)
     values = np.exp(logs - np.maximum.reduceat(logs, starts[:-1])[rows])
-    return csr_array((values, counts, starts), shape=(len(observed), last + 1))
+    shape = (len(observed), int(nodes[-1] - nodes[0]) + 1)
+    return csr_array((values, counts - nodes[0], starts), shape=shape)

@@ -18,8 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betainc, gammaln
 
+from dpbayes_cli.inference.groups.count_axis import STEP, interpolation, spaced_counts
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
+
+_SMALL = 4096
+_SMOOTH_FROM, _SMOOTH_STEP = 1000, 1.0
+"""The factor by records varies over distances of the size of n; for large n, its nodes may be further apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,27 +58,65 @@ def log_rising(start: Floats, n: int) -> Floats:
     return np.concatenate([np.zeros((len(start), 1)), np.cumsum(logs, axis=1)], axis=1)
 
 
-def log_parts(law: CountLaw, most_s: int, most_f: int) -> tuple[Floats, Floats, Floats]:
-    """Return the factors of the log joint law: by successes, by failures and by records, at all counts from 0."""
-    most = most_s + most_f
-    factorial = log_rising(np.ones(1), max(most_s, most_f))
-    sizes = log_rising(law.shape, most) - log_rising(law.a + law.b, most)
-    sizes -= law.shape[:, None] * np.log1p(law.mean / law.shape)[:, None]
-    sizes -= np.log1p(law.shape / law.mean)[:, None] * np.arange(most + 1)
-    by_s = log_rising(law.a, most_s) - factorial[:, : most_s + 1]
-    by_f = log_rising(law.b, most_f) - factorial[:, : most_f + 1]
-    return by_s, by_f, sizes
+class CountGrid:
+    """Pairs of counts of successes and failures at which the joint law is tabulated.
+
+    Attributes:
+        s: ascending counts of successes, shape (n_s,).
+        f: ascending counts of failures, shape (n_f,).
+        n: the numbers of records, shape (n_s, n_f).
+        least: the smallest number of records.
+        is_small: whether all counts are so small that products over all smaller counts are affordable.
+    """
+
+    def __init__(self, s: Integers, f: Integers) -> None:
+        self.s, self.f = s, f
+        self.n = s[:, None] + f
+        self.least, most = int(self.n[0, 0]), int(self.n[-1, -1])
+        self.is_small = most <= _SMALL
+        self._places = self.n - self.least
+        if not self.is_small:
+            self._records = spaced_counts(self.least, most, STEP if self.least < _SMOOTH_FROM else _SMOOTH_STEP)
+            self._basis = interpolation(self._records)[self.least - int(self._records[0]) :]
+            self._basis = self._basis[: most - self.least + 1]
+
+    def log_parts(self, law: CountLaw) -> tuple[Floats, Floats, Floats]:
+        """Return the factors of the log joint law.
+
+        Returns:
+            By successes at ``s``, shape (n_values, n_s), by failures at ``f``, and by records from ``least`` on.
+        """
+        rate = np.log1p(law.shape / law.mean)[:, None]
+        if self.is_small:
+            most_s, most_f = int(self.s[-1]), int(self.f[-1])
+            factorial = log_rising(np.ones(1), max(most_s, most_f))
+            by_s = log_rising(law.a, most_s)[:, self.s] - factorial[:, self.s]
+            by_f = log_rising(law.b, most_f)[:, self.f] - factorial[:, self.f]
+            n = np.arange(most_s + most_f + 1)
+            by_n = log_rising(law.shape, int(n[-1])) - log_rising(law.a + law.b, int(n[-1])) - rate * n
+            by_n = by_n[:, self.least :]
+        else:
+            by_s, by_f = _log_choices(law.a, self.s), _log_choices(law.b, self.f)
+            n, kappa, shape = self._records, (law.a + law.b)[:, None], law.shape[:, None]
+            at_nodes = gammaln(shape + n) - gammaln(shape) - gammaln(kappa + n) + gammaln(kappa) - rate * n
+            by_n = (self._basis @ at_nodes.T).T
+        return by_s, by_f, by_n - (law.shape * np.log1p(law.mean / law.shape))[:, None]
+
+    def tables(self, law: CountLaw) -> tuple[Floats, Floats]:
+        """Return p(s, f) divided by its maximum, shape (n_values, n_s, n_f), and the logs of the maxima."""
+        by_s, by_f, by_n = self.log_parts(law)
+        logs = np.take(by_n, self._places, axis=1)
+        logs += by_s[:, :, None]
+        logs += by_f[:, None, :]
+        largest = logs.max(axis=(1, 2))
+        logs -= largest[:, None, None]
+        return np.exp(logs, out=logs), largest
 
 
-def joint_tables(law: CountLaw, s: Integers, f: Integers) -> tuple[Floats, Floats]:
-    """Return p(s, f) divided by its maximum, shape (n_values, n_s, n_f), and the logs of the maxima, (n_values,)."""
-    by_s, by_f, sizes = log_parts(law, int(s[-1]), int(f[-1]))
-    logs = np.take(sizes, s[:, None] + f, axis=1)
-    logs += by_s[:, s, None]
-    logs += by_f[:, None, f]
-    largest = logs.max(axis=(1, 2))
-    logs -= largest[:, None, None]
-    return np.exp(logs, out=logs), largest
+def _log_choices(start: Floats, counts: Integers) -> Floats:
+    """Return log G(start + i) - log G(start) - log i! for counts i, shape (len(start), len(counts))."""
+    start = start[:, None]
+    return np.asarray(gammaln(start + counts) - gammaln(start) - gammaln(counts + 1.0))
 
 
 def beta_cdf_tables(theta: Floats, a: float, b: float, s: Integers, f: Integers) -> Floats:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbayes_cli.inference.groups.count_axis import CountAxis, make_axis
-from dpbayes_cli.inference.groups.count_tables import CountLaw, joint_tables
+from dpbayes_cli.inference.groups.count_tables import CountGrid, CountLaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,21 +43,17 @@ class NoisyPairs:
     numbers: Integers
     pair_of: Integers
 
-    @property
-    def table_size(self) -> int:
-        """The number of entries of a table of the joint law."""
-        return len(self.successes.nodes) * len(self.failures.nodes)
+    @cached_property
+    def grid(self) -> CountGrid:
+        """The pairs of counts at which the joint law is tabulated."""
+        return CountGrid(self.successes.nodes, self.failures.nodes)
 
     def batches(self, law: CountLaw) -> Iterator[slice]:
         """Yield slices of the values of the parameters whose tables fit into memory together."""
-        per_value = self.table_size + len(self.successes.observed) * len(self.failures.nodes) + len(self.numbers)
+        per_value = self.grid.n.size + len(self.successes.observed) * len(self.failures.nodes) + len(self.numbers)
         size = max(1, _TABLE_ENTRIES // per_value)
         for start in range(0, len(law), size):
             yield slice(start, min(start + size, len(law)))
-
-    def tables(self, law: CountLaw) -> tuple[Floats, Floats]:
-        """Return the joint law at the nodes; see ``joint_tables``."""
-        return joint_tables(law, self.successes.nodes, self.failures.nodes)
 
     def sums(self, tables: Floats) -> Floats:
         """Return the sums of tables times noise probabilities for each pair, shape (n_tables, n_pairs)."""
@@ -72,7 +69,7 @@ class NoisyPairs:
         """Return the log probability of all observations, up to a constant, shape (n_values,)."""
         result = np.empty(len(law))
         for part in self.batches(law):
-            tables, logs = self.tables(law.part(part))
+            tables, logs = self.grid.tables(law.part(part))
             sums = np.maximum(self.sums(tables), 1e-280)
             result[part] = np.log(sums) @ self.numbers + logs * self.numbers.sum()
         return result
@@ -89,7 +86,7 @@ class NoisyPairs:
         right = self.failures.weights[self.second[chosen]]
         mass_s, mass_f = np.zeros(left.shape[1]), np.zeros(right.shape[1])
         for i in range(len(law)):
-            table = self.tables(law.part(slice(i, i + 1)))[0][0]
+            table = self.grid.tables(law.part(slice(i, i + 1)))[0][0]
             by_s, by_f = left * (right @ table.T), right * (left @ table)
             total = np.maximum(by_s.sum(axis=1, keepdims=True), 1e-280)
             mass_s = np.maximum(mass_s, np.abs(by_s / total).max(axis=0))

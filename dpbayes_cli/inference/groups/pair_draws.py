@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.groups.count_tables import CountLaw, log_parts
+from dpbayes_cli.inference.groups.count_tables import CountLaw
 from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ _CHUNK = 1 << 21
 
 def draw_probabilities(pairs: NoisyPairs, law: CountLaw, rng: np.random.Generator) -> Floats:
     """Draw the success probabilities of all groups, given one value of the parameters of the law, shape (n_groups,)."""
-    table, _ = pairs.tables(law)
+    table, _ = pairs.grid.tables(law)
     by_s = np.maximum(pairs.successes.basis @ (table[0] @ pairs.failures.weights.T), 0.0)
-    last = int(pairs.successes.nodes[-1]), int(pairs.failures.nodes[-1])
-    _, f_part, n_part = (each[0] for each in log_parts(law, *last))
+    _, by_f, by_n = (each[0] for each in pairs.grid.log_parts(law))
+    by_f = pairs.failures.basis @ by_f
+    first_s, first_f = int(pairs.successes.nodes[0]), int(pairs.failures.nodes[0])
     width = max(pairs.successes.noise.reach, pairs.failures.noise.reach)
     rows = max(1, _CHUNK // (2 * width + 1))
     result = np.empty(len(pairs.pair_of))
@@ -34,9 +35,9 @@ def draw_probabilities(pairs: NoisyPairs, law: CountLaw, rng: np.random.Generato
         pair = pairs.pair_of[start : start + rows]
         first, second = pairs.first[pair], pairs.second[pair]
         s_range, s_noise = _windows(pairs.successes, first)
-        s = _choose(s_range, s_noise * by_s[s_range, second[:, None]], rng)
+        s = _choose(s_range, s_noise * by_s[s_range - first_s, second[:, None]], rng)
         f_range, f_noise = _windows(pairs.failures, second)
-        logs = f_part[f_range] + n_part[s[:, None] + f_range]
+        logs = by_f[f_range - first_f] + by_n[s[:, None] + f_range - pairs.grid.least]
         f = _choose(f_range, f_noise * np.exp(logs - logs.max(axis=1, keepdims=True)), rng)
         result[start : start + rows] = rng.beta(law.a[0] + s, law.b[0] + f)
     return result

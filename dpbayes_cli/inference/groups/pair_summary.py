@@ -122,7 +122,7 @@ def _moments(pairs: NoisyPairs, law: CountLaw) -> _Moments:
     rows = np.zeros((5, len(pairs.numbers)))
     for part in pairs.batches(law):
         values = law.part(part)
-        tables, _ = pairs.tables(values)
+        tables, _ = pairs.grid.tables(values)
         total = np.maximum(pairs.sums(tables), 1e-280)
         kappa = (values.a + values.b)[:, None, None] + n
         success = values.a[:, None, None] + s[:, None]
@@ -157,7 +157,7 @@ def _cdf(pairs: NoisyPairs, law: CountLaw, points: Floats, overall: Floats) -> t
     s, f = pairs.successes.nodes, pairs.failures.nodes
     cdf, above = np.zeros((len(points), len(pairs.numbers))), np.zeros(len(pairs.numbers))
     for i in range(len(law)):
-        table, _ = pairs.tables(law.part(slice(i, i + 1)))
+        table, _ = pairs.grid.tables(law.part(slice(i, i + 1)))
         total = np.maximum(pairs.sums(table)[0], 1e-280)
         a, b = float(law.a[i]), float(law.b[i])
         for j, point in enumerate([*points, overall[i]]):

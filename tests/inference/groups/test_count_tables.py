@@ -8,7 +8,7 @@ from scipy.stats import beta, betabinom, nbinom
 
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.count_axis import interpolation, spaced_counts
-from dpbayes_cli.inference.groups.count_tables import CountLaw, beta_cdf_tables, joint_tables
+from dpbayes_cli.inference.groups.count_tables import CountGrid, CountLaw, beta_cdf_tables
 from dpbayes_cli.inference.groups.noisy_pairs import noisy_pairs
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -31,7 +31,7 @@ def law_of(a: float, b: float, mean: float, shape: float) -> CountLaw:
 def test_tables_are_the_product_of_size_law_and_beta_binomial(values: tuple[float, float, float, float]) -> None:
     a, b, mean, shape = values
     counts = np.arange(30)
-    tables, logs = joint_tables(law_of(*values), counts, counts)
+    tables, logs = CountGrid(counts, counts).tables(law_of(*values))
     n = counts[:, None] + counts
     exact = nbinom.pmf(n, shape, shape / (shape + mean)) * betabinom.pmf(counts[:, None], n, a, b)
     assert np.allclose(tables[0] * np.exp(logs[0]), exact, rtol=1e-9, atol=1e-300)
@@ -45,7 +45,7 @@ def test_beta_cdf_tables_are_beta_cdfs() -> None:
 
 
 def test_narrow_normal_densities_are_interpolated() -> None:
-    nodes = spaced_counts(5000, 0.16)
+    nodes = spaced_counts(0, 5000, 0.16)
     basis, counts = interpolation(nodes), np.arange(int(nodes[-1]) + 1)
     for center in (0, 3, 17, 100, 1003, 4000):
 
@@ -66,9 +66,9 @@ def test_sums_over_the_noise_agree_with_full_sums(noise: NoiseLaw, values: tuple
     observed = np.stack([s, n - s], axis=1) + noise.simulate(rng, (50, 2))
     pairs = noisy_pairs(observed, (component_noise(noise, 1),) * 2)
     law = law_of(*values)
-    tables, logs = pairs.tables(law)
+    tables, logs = pairs.grid.tables(law)
     counts = [np.arange(axis.nodes[-1] + 1) for axis in (pairs.successes, pairs.failures)]
-    full, full_logs = joint_tables(law, *counts)
+    full, full_logs = CountGrid(*counts).tables(law)
     kernels = [np.exp(noise.log_pmf(observed[:, [i]] - counts[i])) for i in range(2)]
     exact = np.einsum("us,sf,uf->u", kernels[0], full[0], kernels[1]) * np.exp(full_logs - logs)
     found = pairs.sums(tables)[0][pairs.pair_of]

@@ -36,7 +36,7 @@ def test_groups_given_hyperparameters_agree_with_enumeration(noise: NoiseLaw) ->
     s, f = pairs.successes.nodes, pairs.failures.nodes
     for i, point in enumerate(points):
         law = prior.law(point[None, :])
-        table, _ = pairs.tables(law)
+        table, _ = pairs.grid.tables(law)
         below = beta_cdf_tables(THRESHOLDS, float(law.a[0]), float(law.b[0]), s, f)
         cdf = (pairs.sums(below * table) / pairs.sums(table))[:, pairs.pair_of].T
         assert np.abs(cdf - cdfs[i]).max() < 1e-6
