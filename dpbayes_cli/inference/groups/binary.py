@@ -16,10 +16,10 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from dpbayes_cli.inference.groups.count_tables import CountLaw
+from dpbayes_cli.inference.groups.group_blocks import GroupBlocks, group_blocks
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, peak_proposal, sample_around
-from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs, noisy_pairs
 from dpbayes_cli.inference.groups.pair_draws import draw_probabilities
-from dpbayes_cli.inference.groups.pair_summary import PairSummary, summarize_pairs
+from dpbayes_cli.inference.groups.pair_summary import PairSummary, mean_probability, summarize_pairs
 from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior
 
 if TYPE_CHECKING:
@@ -72,20 +72,36 @@ class BinaryGroups:
     """The posterior of the success probabilities of groups.
 
     Attributes:
-        pairs: the observed counts.
+        blocks: the observed counts.
         prior: the prior.
         hyperparameters: weighted draws of the coordinates that ``BinaryPrior.law`` expects.
     """
 
-    pairs: NoisyPairs
+    blocks: GroupBlocks
     prior: BinaryPrior
     hyperparameters: WeightedPoints
 
     def summarize(self, rng: np.random.Generator) -> PairSummary:
-        """Return the summary of each pair of observed counts."""
+        """Return the summaries of all groups."""
         points = rng.permutation(self.hyperparameters.thin(_SUMMARY_POINTS, rng))
-        overall = expit(points[:, 0]) if self.prior.pooled else None
-        return summarize_pairs(self.pairs, self.prior.law(points), overall)
+        law = self.prior.law(points)
+        overall = expit(points[:, 0]) if self.prior.pooled else np.full(len(points), self._mean_over_groups(law))
+        parts = [summarize_pairs(pairs, law, overall) for pairs in self.blocks.pairs]
+        return PairSummary(
+            means=self.blocks.gather([part.means for part in parts]),
+            sds=self.blocks.gather([part.sds for part in parts]),
+            quantiles=self.blocks.gather([part.quantiles for part in parts]),
+            sizes=self.blocks.gather([part.sizes for part in parts]),
+            above=self.blocks.gather([part.above for part in parts]),
+            monte_carlo=max(part.monte_carlo for part in parts),
+        )
+
+    def _mean_over_groups(self, law: CountLaw) -> float:
+        """Return the mean over groups of their posterior means, for a few values of the hyperparameters."""
+        few = law.part(slice(_TRIM_POINTS))
+        numbers = [pairs.numbers for pairs in self.blocks.pairs]
+        sums = [mean_probability(pairs, few) @ pairs.numbers for pairs in self.blocks.pairs]
+        return float(sum(sums) / sum(each.sum() for each in numbers))
 
     def draw_laws(self, size: int, rng: np.random.Generator) -> CountLaw:
         """Draw the parameters of the law of counts from the posterior."""
@@ -94,7 +110,11 @@ class BinaryGroups:
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw the success probabilities of all groups jointly, shape (size, n_groups)."""
         law = self.draw_laws(size, rng)
-        return np.stack([draw_probabilities(self.pairs, law.part(slice(i, i + 1)), rng) for i in range(size)])
+        result = np.empty((size, sum(len(each) for each in self.blocks.members)))
+        for i in range(size):
+            for members, pairs in zip(self.blocks.members, self.blocks.pairs, strict=True):
+                result[i, members] = draw_probabilities(pairs, law.part(slice(i, i + 1)), rng)
+        return result
 
 
 def infer_binary(
@@ -108,16 +128,16 @@ def infer_binary(
         prior: the prior.
         rng: the generator.
     """
-    pairs = noisy_pairs(observed, noises)
+    blocks = group_blocks(observed, noises)
     starts = _starts(observed, noises[0].variance + noises[1].variance, prior)
 
     def log_density(points: Floats) -> Floats:
-        return np.asarray(prior.log_density(points) + pairs.log_likelihood(prior.law(points)))
+        return np.asarray(prior.log_density(points) + blocks.log_likelihood(prior.law(points)))
 
     proposal = peak_proposal(log_density, starts)
-    pairs = pairs.trimmed(prior.law(proposal.draw(_TRIM_POINTS, rng)))
+    blocks = blocks.trimmed(prior.law(proposal.draw(_TRIM_POINTS, rng)))
     sample = sample_around(log_density, proposal, _POINTS, _LEAST_ESS, rng)
-    return BinaryGroups(pairs.trimmed(prior.law(sample.thin(_TRIM_POINTS, rng))), prior, sample)
+    return BinaryGroups(blocks.trimmed(prior.law(sample.thin(_TRIM_POINTS, rng))), prior, sample)
 
 
 def _starts(observed: Integers, variance: float, prior: BinaryPrior) -> Floats:

@@ -44,18 +44,16 @@ def infer_grouped_counts(
         prior = BinaryPrior(concentration[k], concentration.sum() - concentration[k], pooling == "partial")
         parts.append(infer_binary(np.stack([observed[:, k], rest], axis=1), noises, prior, rng))
     summaries = [part.summarize(rng) for part in parts]
-    index = [part.pairs.pair_of for part in parts]
-    columns = range(len(parts))
-    means = np.stack([summaries[k].means[index[k]] for k in columns], axis=1)
-    sds = np.stack([summaries[k].sds[index[k]] for k in columns], axis=1)
-    quantiles = np.stack([summaries[k].quantiles[index[k]] for k in columns], axis=1)
-    above = np.stack([summaries[k].above[index[k]] for k in columns], axis=1)
+    means = np.stack([each.means for each in summaries], axis=1)
+    sds = np.stack([each.sds for each in summaries], axis=1)
+    quantiles = np.stack([each.quantiles for each in summaries], axis=1)
+    above = np.stack([each.above for each in summaries], axis=1)
     draws, new_group = _shared(parts, means, sds, concentration, samples, rng)
     return GroupedPosterior(
         means=means,
         sds=sds,
         quantiles=quantiles,
-        sizes=summaries[0].sizes[index[0]],
+        sizes=summaries[0].sizes,
         above=above,
         hyperparameters=_names(len(parts)),
         draws=draws,

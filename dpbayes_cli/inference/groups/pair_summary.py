@@ -3,9 +3,8 @@
 Means and standard deviations of the probability and of the number of records are averages over up to 512 draws of the
 hyperparameters. Quantiles start from the Beta law with the posterior's mean and standard deviation. The error of its
 distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 16 to 96 draws of
-the hyperparameters and interpolated; it is then removed. If a group is so large that the grid is too coarse for it, the
-quantiles are those of the Beta law. Quantiles of the number of records are those of the gamma law with the
-same mean and standard deviation.
+the hyperparameters and interpolated; it is then removed. Groups with a count above 1,500 keep the quantiles of the Beta
+law. Quantiles of the number of records are those of the gamma law with the same mean and standard deviation.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ _SIZE_LEVELS = (0.05, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class PairSummary:
-    """Summaries for each pair of observed counts; see ``GroupedPosterior``.
+    """Summaries for each pair of observed counts, or for each group; see ``GroupedPosterior``.
 
     Attributes:
-        means: shape (n_pairs,).
-        sds: shape (n_pairs,).
-        quantiles: shape (n_pairs, 3).
-        sizes: shape (n_pairs, 3).
-        above: shape (n_pairs,).
+        means: shape (n,).
+        sds: shape (n,).
+        quantiles: shape (n, 3).
+        sizes: shape (n, 3).
+        above: shape (n,).
         monte_carlo: the largest Monte Carlo error of a mean, as a fraction of the standard deviation.
     """
 
@@ -59,13 +58,13 @@ class PairSummary:
     monte_carlo: float
 
 
-def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats | None) -> PairSummary:
+def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSummary:
     """Return the summaries.
 
     Args:
         pairs: the observed counts.
         law: equally probable values of the parameters in random order, at least ``_MOST_DRAWS``.
-        overall: the mean over all groups for each value, shape (len(law),); None for the mean of the groups' means.
+        overall: the mean over all groups for each value, shape (len(law),).
     """
     first = _moments(pairs, law.part(slice(_FIRST_DRAWS)))
     ratio = float((first.theta_spread / first.theta_sd).max())
@@ -74,12 +73,14 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats | None) ->
     if n_draws > _FIRST_DRAWS:
         moments = _merged(first, _moments(pairs, law.part(slice(_FIRST_DRAWS, n_draws))), n_draws - _FIRST_DRAWS)
     few = law.part(slice(int(np.clip((ratio / _GRID_MONTE_CARLO) ** 2, *_GRID_DRAWS))))
-    if overall is None:
-        overall = np.full(len(few), np.average(moments.theta, weights=pairs.numbers))
-    few_moments = _moments(pairs, few)
-    places = _grid(moments)
-    cdf, above = _cdf(pairs, few, expit(places), overall)
-    quantiles = _quantiles(moments, few_moments, places, cdf)
+    if pairs.grid.is_small:
+        places = _grid(moments)
+        cdf, above = _cdf(pairs, few, expit(places), overall)
+        quantiles = _quantiles(moments, _moments(pairs, few), places, cdf)
+    else:
+        a, b = _beta_shapes(moments)
+        quantiles = np.stack([betaincinv(a, b, level) for level in LEVELS], axis=1)
+        above = 1.0 - np.mean([betainc(a, b, each) for each in overall[: len(few)]], axis=0)
     return PairSummary(
         moments.theta,
         moments.theta_sd,
@@ -88,6 +89,11 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats | None) ->
         above,
         float((moments.theta_spread / moments.theta_sd).max()) / np.sqrt(max(n_draws, _FIRST_DRAWS)),
     )
+
+
+def mean_probability(pairs: NoisyPairs, law: CountLaw) -> Floats:
+    """Return the posterior means of the success probabilities, shape (n_pairs,)."""
+    return _moments(pairs, law).theta
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,16 +53,16 @@ def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
     points = groups.hyperparameters.points
     logs, means, _, cdfs = enumerate_groups(OBSERVED, noise, points[::4], THRESHOLDS, 40)
     law = groups.prior.law(points[::4])
-    found = groups.prior.log_density(points[::4]) + groups.pairs.log_likelihood(law)
+    found = groups.prior.log_density(points[::4]) + groups.blocks.log_likelihood(law)
     weights = groups.hyperparameters.weights[::4]
     assert np.ptp((found - logs)[weights > 1e-6]) < 1e-4
     summary = groups.summarize(rng)
-    mean, index = weights @ means / weights.sum(), groups.pairs.pair_of
-    assert np.abs(summary.means[index] - mean).max() < 0.15 * summary.sds.min()
+    mean = weights @ means / weights.sum()
+    assert np.abs(summary.means - mean).max() < 0.15 * summary.sds.min()
     assert summary.monte_carlo < 0.06
     cdf = np.tensordot(weights, cdfs, 1) / weights.sum()
     for g in range(len(OBSERVED)):
-        levels = np.interp(logit(summary.quantiles[index[g]]), logit(THRESHOLDS), cdf[g])
+        levels = np.interp(logit(summary.quantiles[g]), logit(THRESHOLDS), cdf[g])
         assert np.abs(levels - [0.05, 0.5, 0.95])[1] < 0.08
 
 
