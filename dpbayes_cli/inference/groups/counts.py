@@ -21,6 +21,7 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer_binary
+from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
 
@@ -60,7 +61,7 @@ def infer_grouped_counts(
         new_group=new_group,
         method=_method(pooling),
         monte_carlo=max(each.monte_carlo for each in summaries),
-        sampler=lambda size, generator: _draw(parts, size, generator),
+        sampler=lambda size, generator: _draw(parts, observation, concentration, size, generator),
         warnings=_warnings(parts),
     )
 
@@ -87,9 +88,8 @@ def _shared(
     draws = np.concatenate([mean, np.sqrt(mean * (1.0 - mean) / (1.0 + kappa)), records], axis=1)
     if len(parts) == 1:
         return draws, rng.beta(a, b)
-    common = np.exp(np.log(kappa).mean(axis=1, keepdims=True))
-    gammas = rng.standard_gamma(mean / mean.sum(axis=1, keepdims=True) * common) + 1e-300
-    return draws, gammas / gammas.sum(axis=1, keepdims=True)
+    gammas = rng.standard_gamma([law.concentration for law in _category_laws(parts, concentration, samples, rng)])
+    return draws, (gammas + 1e-300) / (gammas + 1e-300).sum(axis=1, keepdims=True)
 
 
 def _spread_of_groups(means: Floats, sds: Floats, samples: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -111,13 +111,31 @@ def _spread_of_groups(means: Floats, sds: Floats, samples: int, rng: np.random.G
     return mean, np.sqrt(np.maximum(square, 0.0))
 
 
-def _draw(parts: list[BinaryGroups], size: int, rng: np.random.Generator) -> Floats:
-    """Draw the groups' parameters, shape (size, n_groups, n_parameters).
+def _category_laws(
+    parts: list[BinaryGroups], concentration: Floats, size: int, rng: np.random.Generator
+) -> list[CategoryLaw]:
+    """Draw the hyperparameters of all categories together.
 
-    If there are several categories, each is drawn by itself, and the results are divided by their sum.
+    The means of the categories are divided by their sum, and kappa is the geometric mean of those of the categories.
     """
-    drawn = np.stack([part.draw(size, rng) for part in parts], axis=2)
-    return drawn if len(parts) == 1 else drawn / np.maximum(drawn.sum(axis=2, keepdims=True), 1e-300)
+    laws = [part.draw_laws(size, rng) for part in parts]
+    a, b = np.stack([law.a for law in laws], axis=1), np.stack([law.b for law in laws], axis=1)
+    mean, kappa = a / (a + b), np.exp(np.log(a + b).mean(axis=1))
+    alpha = np.maximum(mean / mean.sum(axis=1, keepdims=True) * kappa[:, None], 1e-10)
+    if not parts[0].prior.pooled:
+        alpha = np.tile(concentration, (size, 1))
+    return [CategoryLaw(alpha[i], float(laws[0].mean[i]), float(laws[0].shape[i])) for i in range(size)]
+
+
+def _draw(
+    parts: list[BinaryGroups], observation: NoisyGroups, concentration: Floats, size: int, rng: np.random.Generator
+) -> Floats:
+    """Draw the groups' parameters, shape (size, n_groups, n_parameters)."""
+    if len(parts) == 1:
+        return parts[0].draw(size, rng)[:, :, None]
+    noise, observed = component_noise(observation.noise, 1), np.asarray(observation.observed, dtype=np.int64)
+    laws = _category_laws(parts, concentration, size, rng)
+    return np.stack([draw_categories(observed, noise, law, rng) for law in laws])
 
 
 def _method(pooling: Pooling) -> str:
