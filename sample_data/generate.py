@@ -11,6 +11,7 @@ import random
 from pathlib import Path
 
 import event_log
+import noisy_tables
 
 HERE = Path(__file__).parent
 
@@ -74,6 +75,8 @@ def main() -> None:
     (HERE / "clinic.csv").write_bytes(clinic())
     (HERE / "survey.csv.gz").write_bytes(compressed(survey()))
     (HERE / "events.csv.gz").write_bytes(compressed(event_log.events()))
+    for name, table in noisy_tables.TABLES.items():
+        (HERE / name).write_text(table(), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -108,6 +108,8 @@ def test_every_class_that_prices_or_draws_is_marked() -> None:
 def test_the_sample_data_are_what_their_generator_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "sample_data")
     generate, event_log = importlib.import_module("generate"), importlib.import_module("event_log")
+    for name, table in importlib.import_module("noisy_tables").TABLES.items():
+        assert (ROOT / "sample_data" / name).read_text(encoding="ascii") == table()
     assert (ROOT / "sample_data" / "relapse.csv").read_bytes() == generate.relapse()
     assert (ROOT / "sample_data" / "clinic.csv").read_bytes() == generate.clinic()
     assert (ROOT / "sample_data" / "survey.csv.gz").read_bytes() == generate.compressed(generate.survey())

@@ -22,7 +22,7 @@ TABLE = {
     "commands": "",
     "core": "",
     "experiments": "",
-    "inference": "counts groups predictive regression sequences sums tables",
+    "inference": "cells counts groups predictive regression sequences sums tables",
     "ledger": "",
     "mechanisms": "samplers",
     "models": "families",

@@ -8,14 +8,16 @@ from typing import Any
 
 import click
 
-from dpbayes_cli.commands.options import PATH, bundle_argument, interval_option
+from dpbayes_cli.commands.options import PATH, interval_option
 from dpbayes_cli.commands.output import emit_json, emit_posterior, output_options, say
 from dpbayes_cli.commands.request_command import pop_document, request_options
 from dpbayes_cli.spec.request_flags import AFTERWARDS
 
 
 @click.command("infer")
-@bundle_argument
+@click.argument("bundle", type=PATH, required=False)
+@click.option("--table", type=PATH, metavar="FILE", help="Instead of BUNDLE: noisy counts that another tool published.")
+@click.option("--spec", "spec_path", type=PATH, metavar="FILE", help="Spec of the table: dpbayes spec init table.")
 @request_options(*AFTERWARDS)
 @click.option(
     "--seed",
@@ -35,17 +37,48 @@ from dpbayes_cli.spec.request_flags import AFTERWARDS
 @interval_option
 @output_options
 def command(
-    bundle: Path, seed: int | None, more: int, out: Path | None, interval: float, as_json: bool, **flags: Any
+    bundle: Path | None,
+    table: Path | None,
+    spec_path: Path | None,
+    seed: int | None,
+    more: int,
+    out: Path | None,
+    interval: float,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """Compute the posterior of BUNDLE again: with more samples, another prior or another method. Costs nothing.
 
     \b
     dpbayes infer out/ --samples 100000 --prior alpha=2,beta=5 --seed 1 --out again/
     dpbayes infer out/ --more --out longer/
+    dpbayes infer --table noisy.csv --spec table.yaml
 
     The bundle is public already: the command needs neither the data nor the ledger, and no budget. It does not change
-    the bundle.
+    the bundle. With --table, the noisy counts come from another tool, and the spec states the law of their noise.
     """
+    changes = pop_document(flags)
+    if bundle is not None and table is None and spec_path is None:
+        _infer_bundle(bundle, changes, seed, more, out, interval, as_json)
+        return
+    if bundle is not None or table is None:
+        raise click.UsageError("name a BUNDLE, or a table of another tool with its spec: --table FILE --spec FILE")
+    if more:
+        raise click.UsageError("--more continues Markov chains, but --table needs none: leave --more out")
+    from dpbayes_cli.commands.infer_table import infer_published
+
+    infer_published(table, spec_path, changes, seed=seed, out=out, interval=interval, as_json=as_json)
+
+
+def _infer_bundle(
+    bundle: Path,
+    changes: dict[str, Any],
+    seed: int | None,
+    more: int,
+    out: Path | None,
+    interval: float,
+    as_json: bool,
+) -> None:
     import msgspec
     from msgspec.structs import replace
 
@@ -62,7 +95,6 @@ def command(
 
     contents = read_bundle(bundle)
     document = contents.document
-    changes = pop_document(flags)
     if out is not None:
         check_target(out)
         check_format(changes.get("inference", {}).get("format", contents.spec.inference.format))

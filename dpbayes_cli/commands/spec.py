@@ -26,10 +26,11 @@ def command() -> None:
 @click.option("--not-private", is_flag=True, help="Fill in values from the data of FILE; for the custodian only.")
 @click.option("--column", metavar="NAME", help="The column, with --not-private [the first that a model suits].")
 def init(model: str | None, mechanism: str | None, file: str | None, not_private: bool, column: str | None) -> None:
-    """Print a spec for MODEL, or for the columns of FILE; redirect it into a file.
+    """Print a spec for MODEL, for the columns of FILE, or for a published table; redirect it into a file.
 
     \b
     dpbayes spec init normal > age.yaml
+    dpbayes spec init table > table.yaml
     dpbayes spec init --from patients.csv > clinic.yaml
     dpbayes spec init --from patients.csv --not-private --column age > age.yaml
 
@@ -39,9 +40,11 @@ def init(model: str | None, mechanism: str | None, file: str | None, not_private
     if file is None:
         if model is None or not_private or column is not None:
             raise click.UsageError("name a MODEL, or a file: dpbayes spec init --from FILE")
-        from dpbayes_cli.spec.template import template
+        from dpbayes_cli.spec.template import table_template, template
 
-        emit_document(template(model, mechanism))
+        if model == "table" and mechanism is not None:
+            raise click.UsageError("the spec of a table names no mechanism: leave --mechanism out")
+        emit_document(table_template() if model == "table" else template(model, mechanism))
         return
     if mechanism is not None or (column is not None and not not_private):
         raise click.UsageError("with --from FILE, leave out --mechanism, and give --column only with --not-private")
@@ -60,12 +63,18 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
     """Check that FILE is a valid spec; with --json, print it with all defaults filled in."""
     from dpbayes_cli.spec.groups_section import read_release_file
     from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.spec.table_spec import build_table_spec, is_table_spec
     from dpbayes_cli.workflow.pricing import price
 
     if against is not None:
         raise click.UsageError(f"--against was replaced: write dpbayes check {against} --spec {file}")
 
-    spec = build_spec(read_release_file(file))
+    document = read_release_file(file)
+    if is_table_spec(document):
+        build_table_spec(document)
+        emit_result({"ok": True}, f"{file}: a valid spec of a table of noisy counts", as_json=as_json)
+        return
+    spec = build_spec(document)
     price(spec, spec.records or _NOMINAL_RECORDS)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     emit_result(result, f"{file}: a valid spec of {spec.model}", as_json=as_json)

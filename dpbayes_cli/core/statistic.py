@@ -219,8 +219,8 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
     Privacy: neighbors differ in the records of one unit, of which each data set has at most k. Add null records to the
         data set with fewer, and pair the records. Exchanging one pair changes the statistic by at most its sensitivity
         to one record, which covers null records (``can_be_null``). By the triangle inequality k pairs change it by at
-        most k times as much, in L1 and in L2. This is attained by k copies of the witness. As costs are convex, the cost
-        of a sum of k changes is at most that of k times one of them.
+        most k times as much, in L1 and in L2. This is attained by k copies of the witness. As costs are convex, a sum
+        of k changes costs at most as much as k times one of them.
     Source: design notes, conventions (privacy units).
     """
     k = policy.contributions

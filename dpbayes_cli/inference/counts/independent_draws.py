@@ -168,7 +168,7 @@ def _restrict(part: _TiltedSum, least: int, most: int) -> _TiltedSum:
 
 
 def _tilted_sum(log_factors: list[Floats], low: Integers, target: int) -> _TiltedSum:
-    tilt = _find_tilt(log_factors, low, target)
+    tilt = find_tilt(log_factors, low, target)
     factors = [tilt_law(log_factor, int(low[k]), tilt) for k, log_factor in enumerate(log_factors)]
     suffixes = suffix_sums(factors)
     whole = suffixes[0]
@@ -184,7 +184,8 @@ def _tilted_sum(log_factors: list[Floats], low: Integers, target: int) -> _Tilte
     return _TiltedSum(factors, suffixes, int(totals[0]), log_mass)
 
 
-def _find_tilt(log_factors: list[Floats], low: Integers, target: int) -> float:
+def find_tilt(log_factors: list[Floats], low: Integers, target: int) -> float:
+    """Return the exponential tilt with which counts, whose windows begin at ``low``, have a sum of mean ``target``."""
     width = max(map(len, log_factors))
     padded = np.full((len(log_factors), width), -np.inf)
     for k, log_factor in enumerate(log_factors):
