@@ -16,7 +16,7 @@ import pytest
 
 from dpbayes_cli import __version__
 from dpbayes_cli.main import COMMANDS, cli
-from tests.conftest import Cli
+from tests.conftest import Cli, often
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
 REQUEST = [*COIN, "--out", "out"]
@@ -172,7 +172,7 @@ def ended_by(number: int, started: subprocess.Popen[bytes], after: str) -> tuple
     return code, time.monotonic() - sent, said.decode()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), often([(signal.SIGTERM, 143), (signal.SIGINT, 130)], 2))
 def test_a_signal_while_the_data_stall_ends_the_run(number: int, code: int, place: Path, dpbayes: Cli) -> None:
     """The engine waits for data that never come; the signal ends the run all the same."""
     with subprocess.Popen(
@@ -197,7 +197,7 @@ def test_a_signal_while_the_engine_works_is_no_internal_error(place: Path) -> No
     assert "internal error" not in said
 
 
-@pytest.mark.parametrize(("redirection", "code"), [(">&- 2>&-", 0), ("2>/dev/full", 0), (">/dev/full", 8)])
+@pytest.mark.parametrize(("redirection", "code"), often([(">&- 2>&-", 0), ("2>/dev/full", 0), (">/dev/full", 8)], 2))
 def test_only_a_result_that_cannot_be_written_is_a_failure(
     redirection: str, code: int, coin: Path, dpbayes: Cli
 ) -> None:

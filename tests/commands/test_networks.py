@@ -133,20 +133,6 @@ def test_tables_csv_has_a_row_for_each_cell(dpbayes: Cli, data: Path, mechanism:
             assert off < 8 * float(row["sd"]) + 0.05
 
 
-def test_tables_of_parities_agree_on_what_they_share(dpbayes: Cli, data: Path) -> None:
-    release(dpbayes, data, bayes_net(mechanism="fourier-laplace"))
-    assert min(float(row["count"]) for row in tables()) >= 0.0
-    joint: dict[tuple[str, str], float] = defaultdict(float)
-    for row in tables():
-        if row["variable"] == "kind":
-            joint[row["given"], row["value"]] += float(row["count"])
-        if row["variable"] == "flag":
-            given, kind = row["given"].split(",")
-            joint[given, kind.split("=")[1]] -= float(row["count"])
-    assert len(joint) == 6
-    assert list(joint.values()) == pytest.approx([0.0] * 6, abs=1e-9 * N)
-
-
 ODD = "<b>&x"
 ODD_LEVELS = ["a,b", 'say "hi"', "x|y", "naïve ☃"]
 

@@ -219,8 +219,8 @@ def test_a_bundle_written_by_a_racing_process_is_recognized(
 
 
 CHAINS = {
-    "abalone-linear-regression", "adult-bayes-net", "clinic-age", "clinic-age-months", "clinic-age-private-bounds",
-    "events-hmm",
+    "abalone-linear-regression", "adult-bayes-net", "adult-naive-bayes", "clinic-age", "clinic-age-months",
+    "clinic-age-private-bounds", "events-hmm",
 }  # fmt: skip
 """Configs whose posteriors take several seconds."""
 

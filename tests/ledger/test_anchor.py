@@ -304,7 +304,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.ledger import ledgers
-for i in range(25):
+for i in range(10):
     ledgers.open_ledger(Path(sys.argv[1])).reserve(ledgers.labeled(f"{sys.argv[2]}-{i}", "0.01"))
 """
 
@@ -312,11 +312,11 @@ for i in range(25):
 def test_racing_processes_mark_every_change_in_order(ledger: Ledger, path: Path, file: Path) -> None:
     root = Path(__file__).parents[2]
     writers = [
-        subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(i)], cwd=root) for i in range(4)
+        subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(i)], cwd=root) for i in range(3)
     ]
     for _ in range(20):
         open_ledger(path).state()  # a reader is never refused meanwhile
-    assert [writer.wait() for writer in writers] == [0] * 4
+    assert [writer.wait() for writer in writers] == [0] * 3
     hashes = [entry.hash for entry in ledger.entries()]
-    assert len(hashes) == 105
-    assert marks(file)[5:] == [(number, hashes[number - 1]) for number in range(6, 106)]
+    assert len(hashes) == 35
+    assert marks(file)[5:] == [(number, hashes[number - 1]) for number in range(6, 36)]

@@ -98,12 +98,12 @@ def test_an_untrusted_ledger_is_not_backed_up(ledger: Ledger, ledger_path: Path,
 def test_a_backup_while_others_write(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
     script = (
         "import sys\nfrom pathlib import Path\nfrom tests.ledger.ledgers import labeled, open_ledger\n"
-        "for i in range(40): open_ledger(Path(sys.argv[1])).reserve(labeled(f'w{i}', '0.01'))"
+        "for i in range(20): open_ledger(Path(sys.argv[1])).reserve(labeled(f'w{i}', '0.01'))"
     )
     root = Path(__file__).parents[2]
     with subprocess.Popen([sys.executable, "-W", "ignore", "-c", script, str(ledger_path)], cwd=root) as writer:
         heads = []
-        for number in range(15):
+        for number in range(8):
             heads.append(back_up(ledger, tmp_path / f"backup{number}").mark)
         assert writer.wait() == 0
     final = ledger.state()
