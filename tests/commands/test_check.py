@@ -237,11 +237,6 @@ def test_check_says_why_numbers_are_not_read(cell: str, advice: str, dpbayes: Cl
     assert advice in out
 
 
-def test_check_refuses_what_is_not_one_file(dpbayes: Cli) -> None:
-    assert dpbayes("check", "-").code == 4
-    assert dpbayes("check", "missing.csv").code == 4
-
-
 def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text("id,visits\n" + "".join(f"{i},{('', -9, 3, 40)[i % 4]}\n" for i in range(400)))
     said = check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "visits", "--upper", "10")

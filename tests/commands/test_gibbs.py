@@ -136,15 +136,3 @@ def test_a_log_weight_is_paid_for_and_released(dpbayes: Cli, data: dict[str, Pat
     assert isinstance(content["log_weight"], float)
     assert f"{content['log_weight']:.6g}" in Path("out", "report.md").read_text()
     assert content["parameters"]["log_weight_scale"] > 0
-
-
-def test_requests_that_gibbs_cannot_serve_are_refused_with_the_reason(dpbayes: Cli, data: dict[str, Path]) -> None:
-    for reason, more in (
-        ("probability 0", ["--kernel", "metropolis"]),
-        ("privacy.rho", ["--rho", "0.0001"]),
-        ("privacy.delta", ["--delta", "1e-6"]),
-    ):
-        release(dpbayes, data["hmm"], HMM, *more).exits(3, reason)
-    for reason, more_of_flag in (("complete", {}), ("weight", {"impute": "0", "weight": 2})):
-        domain = {"variables": {"flag": {"values": ["0", "1"], **more_of_flag}}, "classes": 2}
-        assert reason in release(dpbayes, data["naive-bayes-mixture"], {**MIXTURE, "domain": domain}).err

@@ -159,19 +159,6 @@ def test_page_says_why_the_budget_is_not_known(
     assert dpbayes("report", bundle, "--format", "html", "--ledger", ledger_path).code == 6
 
 
-def test_report_options_that_exclude_each_other_are_refused(dpbayes: Cli, bundle: Path) -> None:
-    for options in (
-        ["--no-ledger", "--ledger", "x"],
-        ["--state", "basic.name=x"],
-        ["--format", "registry", "--state", "basic.name"],
-        ["--format", "registry", "--state", "basic.name= "],
-        ["--format", "registry", "--state", "basic.name=x", "--state", "basic.name=y"],
-        ["--records", "0"],
-        ["--format", "svg"],
-    ):
-        assert dpbayes("report", bundle, *options).code == 2
-
-
 def test_a_damaged_bundle_is_exit_7(dpbayes: Cli, bundle: Path) -> None:
     path = bundle / "release.json"
     content = path.read_text()
