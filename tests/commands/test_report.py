@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import Cli, files_of
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
 FIGURES = ["density-0.svg", "privacy-curve.svg", "renyi-curve.svg"]
@@ -24,13 +24,13 @@ def bundle(dpbayes: Cli, coin: Path) -> Path:
 
 
 def test_markdown_is_the_report_of_the_bundle(dpbayes: Cli, bundle: Path, ledger_path: Path) -> None:
-    before = ledger_path.read_bytes(), {path.name: path.read_bytes() for path in bundle.iterdir()}
+    before = ledger_path.read_bytes(), files_of(bundle)
     shown = dpbayes("report", bundle)
     assert (shown.code, shown.err) == (0, "")
     assert shown.out == (bundle / "report.md").read_text()
     assert dpbayes("report", bundle, "--format", "markdown").out == shown.out
     assert dpbayes("report", bundle, "--format", "html").out.startswith("<!DOCTYPE html>")
-    assert (ledger_path.read_bytes(), {path.name: path.read_bytes() for path in bundle.iterdir()}) == before
+    assert (ledger_path.read_bytes(), files_of(bundle)) == before
 
 
 def test_a_file_is_written_whole_and_for_its_owner(dpbayes: Cli, bundle: Path, place: Path) -> None:
