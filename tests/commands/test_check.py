@@ -184,6 +184,7 @@ def test_columns_are_named_by_position_only_if_that_cannot_be_mistaken(dpbayes: 
     assert dpbayes("release", "b.csv", *rate, "--column", "4").code == 4
     assert "--column 1" in dpbayes("release", "b.csv", *rate, "--column", "x").err
     (place / "c.csv").write_text("x,,y\n1,0,0\n1,1,0\n", encoding="utf-8")
+    # a person is never a position
     dpbayes("release", "c.csv", *rate, "--column", "1", "--unit", "3", "--ledger", "other.sqlite").exits(4)
     assert "column 2 has no name" in check(dpbayes, "b.csv")
 
