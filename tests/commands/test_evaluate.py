@@ -12,19 +12,11 @@ import pytest
 from dpbayes_cli.inference.scores.class_scores import class_scores
 from dpbayes_cli.inference.scores.number_scores import number_scores, quantile_scores
 from dpbayes_cli.inference.scores.roc import roc_curve
-from tests.commands.networks import naive_bayes, people, release
 from tests.commands.regressions import LEVEL, patients, release_regression
 from tests.conftest import ROOT, SAMPLE_DATA, Cli, often
 
 STAMP = "NOT PRIVATE"
 COUNTS = ("records", "scored", "without_label", "without_prediction")
-
-
-@pytest.fixture
-def bundle(dpbayes: Cli, place: Path) -> Path:
-    assert release(dpbayes, people(place / "people.csv", 400), naive_bayes()).code == 0
-    people(place / "new.csv", 200, seed=2)
-    return Path("out")
 
 
 def evaluated(dpbayes: Cli, bundle: Path, data: str | Path, *more: str) -> Any:
