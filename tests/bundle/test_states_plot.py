@@ -10,7 +10,6 @@ import pytest
 
 from dpbayes_cli.bundle.report.inline_svg import HUES, Picture
 from dpbayes_cli.bundle.report.states_plot import (
-    MAX_NUMBERS,
     MAX_SEQUENCES,
     MAX_STEPS,
     STRENGTHS,
@@ -99,15 +98,6 @@ def test_states_beyond_the_hues_share_a_grey() -> None:
     assert drawn == {f"hue-{k + 1}" for k in range(len(HUES) + 1)}
     assert "states 7 to 10" in texts(picture)
     assert "state 7" in texts(picture_of(20, 40, len(HUES) + 1))
-
-
-def test_state_numbers_are_left_out_if_states_change_often() -> None:
-    states = np.tile(np.eye(2), (30, 30, 1))
-    shape = Column("s", tuple(f"s{i}" for i in range(30))), Column("t", tuple(f"t{i}" for i in range(60)))
-    assert MAX_NUMBERS < 30 * 60
-    picture = states_plot(*shape, states, "states")
-    assert "A number marks" not in picture.caption
-    assert not {"1", "2"} & set(texts(picture))
 
 
 def test_a_stride_is_the_smallest_that_leaves_room() -> None:

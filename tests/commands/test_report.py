@@ -59,15 +59,6 @@ def test_nothing_is_replaced_and_no_bundle_is_changed(dpbayes: Cli, bundle: Path
     assert sorted(bundle.iterdir()) == names
 
 
-def test_report_replaces_nothing_without_renameat2(dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.base.atomic_file.sys.platform", "other")
-    assert dpbayes("report", bundle, "--out", "page.html").code == 0
-    before = Path("page.html").read_bytes()
-    monkeypatch.setattr("dpbayes_cli.bundle.write.check_target", lambda _: None)  # as if it came meanwhile
-    assert dpbayes("report", bundle, "--out", "page.html", "--format", "markdown").code == 8
-    assert Path("page.html").read_bytes() == before
-
-
 def test_plots_are_written_as_svg_files(dpbayes: Cli, bundle: Path) -> None:
     done = dpbayes("report", bundle, "--format", "svg", "--out", "figures")
     assert (done.code, done.out, done.err) == (0, "", "wrote 3 figures to figures\n")

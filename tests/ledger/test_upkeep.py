@@ -152,16 +152,6 @@ def test_adopting_names_the_releases_that_may_have_been_drawn_already(
     )
 
 
-def test_an_anchor_is_stated_on_the_command_line(dpbayes: Cli, tmp_path: Path, ledger_path: Path) -> None:
-    assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
-    old = copy_of(ledger_path, "old")
-    assert dpbayes("budget", "anchor", tmp_path / "anchor").code == 0
-    shutil.copy(old, ledger_path)
-    assert dpbayes("budget", "show").code == 0
-    assert dpbayes("budget", "show", "--anchor", tmp_path / "anchor").code == 6
-    assert dpbayes("budget", "show", "--anchor", tmp_path / "missing").code == 6
-
-
 def test_recover_rolls_back_an_incomplete_transaction(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
     before = ledger.entries()
     ledger.reserve(labeled("unfinished"))
