@@ -34,6 +34,11 @@ def often(cases: Iterable[Any], every: int) -> list[Any]:
     return [case if i % every == 0 else pytest.param(case, marks=pytest.mark.slow) for i, case in enumerate(cases)]
 
 
+def files_of(directory: str | Path) -> dict[str, bytes]:
+    """Return the content of every file of a directory, such as a bundle."""
+    return {path.name: path.read_bytes() for path in Path(directory).iterdir()}
+
+
 @dataclass(frozen=True)
 class Result:
     """What a run of the command line gave."""

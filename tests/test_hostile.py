@@ -20,7 +20,7 @@ import pytest
 from dpbayes_cli.base.errors import OutputError, SourceError, SpecError, VerificationError
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, read_bundle, read_document
-from dpbayes_cli.sources.location import Location, locate, opened
+from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from tests.conftest import ROOT, Cli
 
@@ -156,27 +156,6 @@ def test_a_header_of_exactly_the_longest_length_is_read(dpbayes: Cli, place: Pat
     names = b"x," + b"y" * (MEBIBYTE - 2)
     (place / "data.csv").write_bytes(b"\xef\xbb\xbf" + names + b"\r\n1,1\n0,1\n")
     assert dpbayes("release", "data.csv", *COIN, "--column", "x").code == 0
-
-
-MALFORMED = [b"1\x00", "Ä".encode("latin-1"), b"\xff\xfe1\x00", b"\xc0\xb1", b"1\r0", b'"1', b"\xed\xa0\x80", b"=1"]
-
-
-def test_a_malformed_line_is_one_invalid_record(place: Path) -> None:
-    from dpbayes_cli.core.columns import RecordPolicy
-    from dpbayes_cli.core.registry import mechanism_type
-    from dpbayes_cli.privacy.neighbors import Neighbors
-    from dpbayes_cli.sources.delimited import DelimitedSource
-    from dpbayes_cli.sources.records import Dialect
-    from dpbayes_cli.spec.release_spec import build_spec
-
-    (place / "data.csv").write_bytes(b"x\n1\n1\n" + b"\n".join(MALFORMED) + b"\n0\n1\n")
-    model = build_spec({"model": "beta-bernoulli", "privacy": {"epsilon": "1"}}).build_model()
-    policy = RecordPolicy(Neighbors.REPLACE_ONE)
-    source = DelimitedSource(locate("data.csv"), Dialect())
-    source.check(model.columns, [None])
-    statistics = source.statistics(mechanism_type("laplace")().statistic(model, policy), policy)
-    assert statistics.n_records == 4 + len(MALFORMED)
-    assert sum(statistics.values) == 4
 
 
 def test_a_device_is_refused_as_data(dpbayes: Cli, ledger_path: Path) -> None:
@@ -328,15 +307,6 @@ def test_long_cells_of_a_small_parquet_file_take_bounded_memory(name: str, place
     assert document["n_records"] == n_records
     ones = next(each["value"] for each in document["statistics"])
     assert abs(ones - (n_records // 2 if "1" in BOMBS[name]["cells"] else 0)) < 60  # noise of scale 2: once in 1e12
-
-
-def test_a_parquet_column_may_be_named_with_quotes(dpbayes: Cli, place: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    name = "x\"y'z; DROP"
-    pq.write_table(pa.table({name: ["1", "0"]}), place / "data.parquet")
-    assert dpbayes("release", "data.parquet", *COIN, "--column", name).code == 0
 
 
 def test_a_link_that_is_planted_after_the_check_is_not_followed(dpbayes: Cli, coin: Path, place: Path) -> None:

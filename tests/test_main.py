@@ -55,7 +55,17 @@ EXITS: list[tuple[int, list[str]]] = [
     (2, ["release", "coin.csv", *COIN, "--prior", "alpha"]),
     (2, ["release", "coin.csv", *COIN, "--purpose", "x\n99 amend"]),
     (2, ["budget", "open", "x", "--eps", "many"]),
+    (2, ["report"]),
+    (2, ["report", "damaged", "--index", "taken"]),
+    (2, ["report", "--index", "taken", "--format", "svg"]),
     (2, ["report", "damaged", "--format", "pdf"]),
+    (2, ["report", "damaged", "--format", "svg"]),
+    (2, ["report", "damaged", "--no-ledger", "--ledger", "x"]),
+    (2, ["report", "damaged", "--records", "0"]),
+    (2, ["report", "damaged", "--state", "basic.name=x"]),
+    (2, ["report", "damaged", "--format", "registry", "--state", "basic.name"]),
+    (2, ["report", "damaged", "--format", "registry", "--state", "basic.name= "]),
+    (2, ["report", "damaged", "--format", "registry", "--state", "basic.name=x", "--state", "basic.name=y"]),
     (2, ["verify", "damaged", "--no-ledger", "--ledger", "x"]),
     (3, ["release", "coin.csv", "--eps", "1"]),
     (3, ["release", "coin.csv", "--model", "nope", "--eps", "1"]),
@@ -67,6 +77,8 @@ EXITS: list[tuple[int, list[str]]] = [
     (3, ["release", *COIN]),
     (3, ["spec", "check", "missing.yaml"]),
     (3, ["explain", "nothing"]),
+    (4, ["check", "-"]),
+    (4, ["check", "missing.csv"]),
     (4, ["release", "missing.csv", *COIN]),
     (4, ["release", "x" * 5000, *COIN]),
     (4, ["release", "a\0b", *COIN]),
@@ -83,6 +95,8 @@ EXITS: list[tuple[int, list[str]]] = [
     (7, ["infer", "damaged"]),
     (7, ["report", "damaged", "--format", "html"]),
     (8, ["report", "missing"]),
+    (8, ["report", "--index", "missing"]),
+    (8, ["report", "--index", "taken"]),
     (8, ["release", "coin.csv", *COIN, "--out", "taken"]),
 ]
 
@@ -172,7 +186,9 @@ def ended_by(number: int, started: subprocess.Popen[bytes], after: str) -> tuple
     return code, time.monotonic() - sent, said.decode()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_a_signal_while_the_data_stall_ends_the_run(number: int, code: int, place: Path, dpbayes: Cli) -> None:
     """The engine waits for data that never come; the signal ends the run all the same."""
     with subprocess.Popen(
@@ -197,7 +213,10 @@ def test_a_signal_while_the_engine_works_is_no_internal_error(place: Path) -> No
     assert "internal error" not in said
 
 
-@pytest.mark.parametrize(("redirection", "code"), [(">&- 2>&-", 0), ("2>/dev/full", 0), (">/dev/full", 8)])
+@pytest.mark.parametrize(
+    ("redirection", "code"),
+    [(">&- 2>&-", 0), pytest.param("2>/dev/full", 0, marks=pytest.mark.slow), (">/dev/full", 8)],
+)
 def test_only_a_result_that_cannot_be_written_is_a_failure(
     redirection: str, code: int, coin: Path, dpbayes: Cli
 ) -> None:

@@ -54,7 +54,7 @@ SLOW = {"private bounds"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in REQUESTS])
-def test_untouched_bundle_verifies(name: str, dpbayes: Cli, coin: Path) -> None:
+def test_an_untouched_bundle_verifies_and_a_changed_draw_does_not(name: str, dpbayes: Cli, coin: Path) -> None:
     released(dpbayes, coin, name)
     coin.unlink()
     done = dpbayes("verify", "out", "--json").exits(0)
@@ -64,6 +64,8 @@ def test_untouched_bundle_verifies(name: str, dpbayes: Cli, coin: Path) -> None:
     dpbayes("verify", "out", "--no-ledger").exits(0, "not checked: whether a ledger charged this release")
     text = dpbayes("verify", "out").out
     assert "- the ledger is consistent; its entry 2 charged this release" in text
+    for change, finding in TAMPERED_DRAWS.get(name, []):
+        check_tampered(dpbayes, change, finding)
 
 
 def document(change: Callable[[dict[str, Any]], None]) -> None:
@@ -155,15 +157,6 @@ TAMPERED_DRAWS = {
     "private bounds": [(put("bounds", "lower", value=-1.0), "release.json")],
     "add-remove": [(put("n_records", value=200), "does not hold the statistics that its spec asks for")],
 }
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TAMPERED_DRAWS]
-)
-def test_changed_draw_does_not_verify(name: str, dpbayes: Cli, coin: Path) -> None:
-    released(dpbayes, coin, name)
-    for change, finding in TAMPERED_DRAWS[name]:
-        check_tampered(dpbayes, change, finding)
 
 
 def test_changed_missing_and_extra_files_do_not_verify(dpbayes: Cli, coin: Path) -> None:

@@ -76,8 +76,3 @@ def test_crossings_are_counted_and_avoidable_ones_removed() -> None:
     places = [(layout.x[j], layout.x[6 + k]) for k, j in enumerate(order)]
     assert n_crossings(places) == 0
     assert all(upper == pytest.approx(lower) for upper, lower in places)
-
-
-def test_parent_is_centered_above_its_children() -> None:
-    layout = layered([(), (0,), (0,), (0,)], BOX, GAP, LANE, WIDEST)
-    assert layout.x[0] == pytest.approx(sum(layout.x[1:]) / 3)

@@ -19,7 +19,7 @@ from dpbayes_cli.bundle.report.page_figures import MAX_FEATURES, drawn_sections,
 from tests.bundle.pictures import EVIL, Page, check_picture
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_page import check as check_page
-from tests.conftest import Cli
+from tests.conftest import Cli, files_of
 from tests.schemas import check_document
 
 SMALL = hmm_spec(
@@ -30,13 +30,9 @@ SMALL = hmm_spec(
 )
 
 
-def files(bundle: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path(bundle).iterdir()}
-
-
 def test_states_are_in_the_document_and_in_a_table(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     release_made_up(dpbayes, monkeypatch, SMALL)
-    released = files("out")
+    released = files_of("out")
     assert set(released) == {"release.json", "statistics.csv", "samples.parquet", "states.csv", "report.md"}
     document = json.loads(released["release.json"])
     check_document(document)
@@ -58,9 +54,9 @@ def test_states_are_in_the_document_and_in_a_table(dpbayes: Cli, monkeypatch: py
     assert b"`states.csv` holds, for each sequence and step, the most likely state" in released["report.md"]
     again = release_made_up(dpbayes, monkeypatch, SMALL, "again")
     assert again["replayed"]
-    assert files("again") == released
+    assert files_of("again") == released
     dpbayes("infer", "out", "--out", "inferred").exits(0)
-    assert files("inferred")["states.csv"] == released["states.csv"]
+    assert files_of("inferred")["states.csv"] == released["states.csv"]
 
 
 DAMAGES: dict[str, Any] = {

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.report.cut_text import ems
 from dpbayes_cli.bundle.report.inline_svg import HUES, Picture
 from dpbayes_cli.bundle.report.states_plot import (
-    MAX_NUMBERS,
     MAX_SEQUENCES,
     MAX_STEPS,
     STRENGTHS,
@@ -101,29 +98,6 @@ def test_states_beyond_the_hues_share_a_grey() -> None:
     assert drawn == {f"hue-{k + 1}" for k in range(len(HUES) + 1)}
     assert "states 7 to 10" in texts(picture)
     assert "state 7" in texts(picture_of(20, 40, len(HUES) + 1))
-
-
-def test_state_numbers_are_left_out_if_states_change_often() -> None:
-    states = np.tile(np.eye(2), (30, 30, 1))
-    shape = Column("s", tuple(f"s{i}" for i in range(30))), Column("t", tuple(f"t{i}" for i in range(60)))
-    assert MAX_NUMBERS < 30 * 60
-    picture = states_plot(*shape, states, "states")
-    assert "A number marks" not in picture.caption
-    assert not {"1", "2"} & set(texts(picture))
-
-
-@pytest.mark.parametrize("labels", [months(72), [str(k) for k in range(120)], ["x"]])
-def test_step_labels_do_not_overlap(labels: list[str]) -> None:
-    """Each label has at least the room of the upper estimate of its width."""
-    picture = states_plot(Column("s", ("a",)), Column("t", tuple(labels)), states_of(1, len(labels), 2), "states")
-    place = re.compile(r'<text style="[^"]*?(text-anchor: middle)?[^"]*" x="([-\d.]+)" y="([-\d.]+)"[^>]*>([^<]*)<')
-    written = [(float(x), middle, word) for middle, x, y, word in place.findall(picture.svg)]
-    names = {label[:3] for label in labels}
-    drawn = sorted({(x, middle, word) for x, middle, word in written if word[:3] in names and word not in {"1", "2"}})
-    assert drawn
-    for (x, middle, word), (other, *_) in pairwise(drawn):
-        width = ems(word) * 8.0
-        assert other - x >= (width if not middle else width / 2) - 1e-6
 
 
 def test_a_stride_is_the_smallest_that_leaves_room() -> None:

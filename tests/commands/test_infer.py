@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.conftest import Cli
+from tests.conftest import Cli, files_of
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
 
 
 def test_infer_is_free_and_repeatable(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
     dpbayes("release", coin, *COIN, "--out", "out")
-    before = ledger_path.read_bytes(), {p.name: p.read_bytes() for p in Path("out").iterdir()}
+    before = ledger_path.read_bytes(), files_of("out")
     coin.unlink()
     options = ["--samples", "500", "--prior", "alpha=20,beta=50", "--seed", "3"]
     first, again = (dpbayes("infer", "out", *options, "--out", out, "--json").json for out in ("i1", "i2"))
@@ -26,4 +26,4 @@ def test_infer_is_free_and_repeatable(dpbayes: Cli, coin: Path, ledger_path: Pat
     dpbayes("infer", "out", "--more").exits(2, "leave --more out")
     for out in ("out", "out/again"):
         assert dpbayes("infer", "out", "--out", out).code == 8
-    assert (ledger_path.read_bytes(), {p.name: p.read_bytes() for p in Path("out").iterdir()}) == before
+    assert (ledger_path.read_bytes(), files_of("out")) == before

@@ -22,15 +22,6 @@ from tests.commands.regressions import LEVEL, linear_predictors, patients, relea
 from tests.conftest import Cli, often
 
 CLASSES = ["no", "yes"]
-N = 400
-
-
-@pytest.fixture
-def bundle(dpbayes: Cli, place: Path) -> Path:
-    """A bundle of naive Bayes; the tests do not need its data."""
-    assert release(dpbayes, people(place / "people.csv", N), naive_bayes()).code == 0
-    people(place / "new.csv", 50, seed=2)
-    return Path("out")
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -50,7 +41,7 @@ def test_predict_prints_a_line_for_each_record_with_label_and_probabilities(dpba
     assert dpbayes("predict", bundle, "new.csv", "-q").err == ""
     rows = rows_of(done.out)
     assert rows[0] == ["record", "class", "p[class=no]", "p[class=yes]"]
-    assert [row[0] for row in rows[1:]] == [str(i) for i in range(1, 51)]
+    assert [row[0] for row in rows[1:]] == [str(i) for i in range(1, 201)]
     predicted = probabilities(done.out)
     np.testing.assert_allclose(predicted.sum(axis=1), 1.0, atol=2e-5)  # six digits are printed
     assert [row[1] for row in rows[1:]] == [CLASSES[k] for k in predicted.argmax(axis=1)]
@@ -122,7 +113,7 @@ def test_an_invalid_cell_counts_as_in_the_release(dpbayes: Cli, bundle: Path) ->
 def test_invalid_cell_without_a_stand_in_is_unknown_to_a_network(dpbayes: Cli, place: Path) -> None:
     variables = {name: {k: v for k, v in part.items() if k != "impute"} for name, part in VARIABLES.items()}
     spec = naive_bayes(domain={"target": "class", "variables": variables})
-    assert release(dpbayes, people(place / "people.csv", N), spec).code == 0
+    assert release(dpbayes, people(place / "people.csv", 400), spec).code == 0
     Path("cells.csv").write_text("kind,flag,age\n,,\n?,2,old\nw,1,70\n")
     predicted = probabilities(dpbayes("predict", "out", "cells.csv").out)
     prior = json.loads(Path("out/release.json").read_text())["posterior"]["theta[class=yes]"]
@@ -145,7 +136,7 @@ def test_models_that_do_not_predict_are_refused_with_a_hint(dpbayes: Cli, place:
     dpbayes("predict", "scalar", coin).exits(3, "posterior_predictive")
     assert dpbayes("evaluate", "scalar", coin).code == 3
     domain = {"variables": bayes_net()["domain"]["variables"]}
-    assert release(dpbayes, people(place / "people.csv", N), bayes_net(domain=domain)).code == 0
+    assert release(dpbayes, people(place / "people.csv", 400), bayes_net(domain=domain)).code == 0
     dpbayes("predict", "out", "people.csv").exits(3, "--target")
     assert dpbayes("predict", "out", "people.csv", "--target", "class").code == 0
 

@@ -25,6 +25,9 @@ FORMER = ["--prior", "mean=0,variance=1", "--count-prior", "uniform"]
 AGES = {"lower": 20, "upper": 100}
 
 
+Earlier = Callable[[], AbstractContextManager[object]]
+
+
 @pytest.fixture
 def ages(place: Path) -> Path:
     path = place / "age.csv"
@@ -69,7 +72,7 @@ def test_a_stored_spec_without_a_prior_of_the_number_of_valid_records_means_the_
 
 
 @pytest.fixture
-def earlier(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[object]]:
+def earlier(monkeypatch: pytest.MonkeyPatch) -> Earlier:
     """Return a context in which the entries of the ledger are those of version 0.3, which had the former default."""
 
     @contextmanager
@@ -81,9 +84,7 @@ def earlier(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextMana
     return context
 
 
-def test_what_was_released_under_the_former_default_is_shown_again(
-    dpbayes: Cli, ages: Path, earlier: Callable[[], AbstractContextManager[object]]
-) -> None:
+def test_what_was_released_under_the_former_default_is_shown_again(dpbayes: Cli, ages: Path, earlier: Earlier) -> None:
     with earlier():
         before = dpbayes("release", ages, *MEAN, *FORMER, "--out", "before", "--json").json
     again = dpbayes("release", ages, *MEAN, "--out", "again", "--json")
@@ -108,9 +109,7 @@ def test_a_prior_that_was_stated_to_this_version_is_no_default(dpbayes: Cli, age
     assert "prior mean 60, variance 1600 (default)" in fresh.err
 
 
-def test_labels_and_today_come_first(
-    dpbayes: Cli, ages: Path, earlier: Callable[[], AbstractContextManager[object]]
-) -> None:
+def test_labels_and_today_come_first(dpbayes: Cli, ages: Path, earlier: Earlier) -> None:
     label = ["--release-id", "monthly"]
     with earlier():
         dpbayes("release", ages, *MEAN, *FORMER, *label, "--out", "before")
@@ -121,10 +120,7 @@ def test_labels_and_today_come_first(
 
 
 def test_what_was_charged_under_the_former_default_is_finished_for_nothing(
-    dpbayes: Cli,
-    ages: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    earlier: Callable[[], AbstractContextManager[object]],
+    dpbayes: Cli, ages: Path, monkeypatch: pytest.MonkeyPatch, earlier: Earlier
 ) -> None:
     from dpbayes_cli.workflow import release as workflow
 
@@ -138,10 +134,7 @@ def test_what_was_charged_under_the_former_default_is_finished_for_nothing(
 
 
 def test_a_new_draw_at_another_cost_has_todays_default(
-    dpbayes: Cli,
-    ages: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    earlier: Callable[[], AbstractContextManager[object]],
+    dpbayes: Cli, ages: Path, monkeypatch: pytest.MonkeyPatch, earlier: Earlier
 ) -> None:
     """An earlier version charged a new draw at another cost, which this version cannot finish, and was killed."""
     charge = ReleaseOptions.charge

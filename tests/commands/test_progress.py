@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import os
-import pty
-import select
 import sys
 import time
-import zlib
 from pathlib import Path
 
 import pytest
@@ -41,27 +36,3 @@ def test_progress_is_shown_on_a_terminal_only(
     assert share_read() is None
     assert ("reading " in shown.getvalue()) == ("50%" in shown.getvalue()) == (stream is Terminal)
     assert stream is not Terminal or "\033[2K" in shown.getvalue().rpartition("50%")[2]
-
-
-@pytest.mark.slow
-def test_a_billion_empty_lines_are_interrupted_at_a_terminal(place: Path) -> None:
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    lines = packer.compress(b"\n" * 10**8) + packer.flush()
-    (place / "data.csv.gz").write_bytes(gzip.compress(b"x\n1\n") + lines * 10)
-    pid, terminal = pty.fork()
-    if pid == 0:
-        options = ["release", "data.csv.gz", "--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
-        os.execv(sys.executable, [sys.executable, "-W", "ignore", "-m", "dpbayes_cli", *options])
-    printed, interrupted = b"", False
-    try:
-        while select.select([terminal], [], [], 60.0)[0] and (read := os.read(terminal, 1 << 16)):
-            printed += read
-            if b"reading " in printed and not interrupted:
-                os.write(terminal, b"\x03")
-                interrupted = True
-    except OSError:
-        pass  # its end is closed
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
-    assert b"Error: interrupted" in printed
-    assert b"run the same command again to finish it" in printed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import Cli, files_of
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
 FIGURES = ["density-0.svg", "privacy-curve.svg", "renyi-curve.svg"]
@@ -24,13 +24,13 @@ def bundle(dpbayes: Cli, coin: Path) -> Path:
 
 
 def test_markdown_is_the_report_of_the_bundle(dpbayes: Cli, bundle: Path, ledger_path: Path) -> None:
-    before = ledger_path.read_bytes(), {path.name: path.read_bytes() for path in bundle.iterdir()}
+    before = ledger_path.read_bytes(), files_of(bundle)
     shown = dpbayes("report", bundle)
     assert (shown.code, shown.err) == (0, "")
     assert shown.out == (bundle / "report.md").read_text()
     assert dpbayes("report", bundle, "--format", "markdown").out == shown.out
     assert dpbayes("report", bundle, "--format", "html").out.startswith("<!DOCTYPE html>")
-    assert (ledger_path.read_bytes(), {path.name: path.read_bytes() for path in bundle.iterdir()}) == before
+    assert (ledger_path.read_bytes(), files_of(bundle)) == before
 
 
 def test_a_file_is_written_whole_and_for_its_owner(dpbayes: Cli, bundle: Path, place: Path) -> None:
@@ -57,15 +57,6 @@ def test_nothing_is_replaced_and_no_bundle_is_changed(dpbayes: Cli, bundle: Path
         assert (done.code, done.out) == (8, "")
     assert Path("taken.html").read_text() == "precious"
     assert sorted(bundle.iterdir()) == names
-
-
-def test_report_replaces_nothing_without_renameat2(dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.base.atomic_file.sys.platform", "other")
-    assert dpbayes("report", bundle, "--out", "page.html").code == 0
-    before = Path("page.html").read_bytes()
-    monkeypatch.setattr("dpbayes_cli.bundle.write.check_target", lambda _: None)  # as if it came meanwhile
-    assert dpbayes("report", bundle, "--out", "page.html", "--format", "markdown").code == 8
-    assert Path("page.html").read_bytes() == before
 
 
 def test_plots_are_written_as_svg_files(dpbayes: Cli, bundle: Path) -> None:
@@ -157,19 +148,6 @@ def test_page_says_why_the_budget_is_not_known(
     ledger_path.write_bytes(b"no ledger" * 1000)
     assert "could not be read or trusted" in dpbayes("report", bundle, "--format", "html").out
     assert dpbayes("report", bundle, "--format", "html", "--ledger", ledger_path).code == 6
-
-
-def test_report_options_that_exclude_each_other_are_refused(dpbayes: Cli, bundle: Path) -> None:
-    for options in (
-        ["--no-ledger", "--ledger", "x"],
-        ["--state", "basic.name=x"],
-        ["--format", "registry", "--state", "basic.name"],
-        ["--format", "registry", "--state", "basic.name= "],
-        ["--format", "registry", "--state", "basic.name=x", "--state", "basic.name=y"],
-        ["--records", "0"],
-        ["--format", "svg"],
-    ):
-        assert dpbayes("report", bundle, *options).code == 2
 
 
 def test_a_damaged_bundle_is_exit_7(dpbayes: Cli, bundle: Path) -> None:

@@ -350,21 +350,6 @@ def test_the_index_lists_every_bundle_and_loads_nothing(dpbayes: Cli, opened: Pa
     assert "No ledger was given." in dpbayes("report", "--index", "nights", "--no-ledger").out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["report"], 2),
-        (["report", "nights", "--index", "nights"], 2),
-        (["report", "--index", "nights", "--format", "svg"], 2),
-        (["report", "--index", "missing"], 8),
-        (["report", "--index", "."], 8),
-    ],
-)
-def test_an_index_of_nothing_is_refused(dpbayes: Cli, coin: Path, arguments: list[str], code: int) -> None:
-    del coin
-    assert dpbayes(*arguments).code == code
-
-
 def test_only_the_price_needs_the_accountant(dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as lacking:
         lacking.setitem(sys.modules, "dp_accounting.pld", None)

@@ -216,30 +216,6 @@ def test_adopting_records_who_looked_and_what_was_lost(ledger: Ledger, path: Pat
     assert ledger.findings()[0] == []
 
 
-def test_an_adoption_interrupted_before_its_mark_holds(
-    ledger: Ledger, path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = copy_of(path, "old.sqlite")
-    publish(ledger, labeled("b"))
-    shutil.copy(old, path)
-    with monkeypatch.context() as patched:
-        patched.setattr(anchor_module.Anchor, "append", lambda self, mark: None)
-        ledger.adopt("looked at")
-    assert ledger.adopt("again")[1] == []
-    assert read_last(file) == ledger.state().mark
-    assert [entry.fields["kind"] for entry in ledger.entries()].count("adopt") == 1
-
-
-def test_a_ledger_given_up_by_an_adoption_is_refused_afterwards(ledger: Ledger, path: Path) -> None:
-    old = copy_of(path, "old.sqlite")
-    publish(ledger, labeled("b"))
-    newer = copy_of(path, "newer.sqlite")
-    shutil.copy(old, path)
-    ledger.adopt("the newer one is lost")
-    shutil.copy(newer, path)
-    refused(ledger.state, "is not the one that its anchor")
-
-
 def test_a_lost_anchor_is_recreated_only_by_adopting(ledger: Ledger, file: Path) -> None:
     file.unlink()
     ledger.adopt("the share is gone")
@@ -304,7 +280,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.ledger import ledgers
-for i in range(25):
+for i in range(10):
     ledgers.open_ledger(Path(sys.argv[1])).reserve(ledgers.labeled(f"{sys.argv[2]}-{i}", "0.01"))
 """
 
@@ -312,11 +288,11 @@ for i in range(25):
 def test_racing_processes_mark_every_change_in_order(ledger: Ledger, path: Path, file: Path) -> None:
     root = Path(__file__).parents[2]
     writers = [
-        subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(i)], cwd=root) for i in range(4)
+        subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(i)], cwd=root) for i in range(3)
     ]
     for _ in range(20):
         open_ledger(path).state()  # a reader is never refused meanwhile
-    assert [writer.wait() for writer in writers] == [0] * 4
+    assert [writer.wait() for writer in writers] == [0] * 3
     hashes = [entry.hash for entry in ledger.entries()]
-    assert len(hashes) == 105
-    assert marks(file)[5:] == [(number, hashes[number - 1]) for number in range(6, 106)]
+    assert len(hashes) == 35
+    assert marks(file)[5:] == [(number, hashes[number - 1]) for number in range(6, 36)]

@@ -64,7 +64,7 @@ def operate(draw: random.Random, ledger: Ledger) -> object:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("seed", often(range(6), 3))
+@pytest.mark.parametrize("seed", often(range(6), 6))
 def test_checkpoints_do_not_change_any_result(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random operations, each by a fresh process, on a ledger with checkpoints and on one without."""
     plain, dense = SqliteLedger(tmp_path / "plain"), SqliteLedger(tmp_path / "dense")

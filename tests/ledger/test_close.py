@@ -92,13 +92,9 @@ def test_a_checkpoint_of_an_earlier_version_opens_no_closed_account(stored: Stor
 
 
 @pytest.mark.parametrize("row", [2, 6])
-def test_a_salvage_keeps_the_account_closed(row: int, ledger_path: Path, tmp_path: Path) -> None:
+def test_a_salvage_keeps_the_account_closed(row: int, stored: StoredLedger, ledger_path: Path, tmp_path: Path) -> None:
     """Either the closing itself, which is the last entry, or an earlier entry is damaged."""
-    ledger = open_ledger(ledger_path)
-    ledger.open_account("clinic", PureBudget(Decimal(3)), Neighbors.REPLACE_ONE)
-    publish(ledger, labeled("a"))
-    ledger.reserve(labeled("b"))
-    ledger.close_account("clinic", "the study ended")
+    closed(stored)
     damage(ledger_path, row)
     saved = salvage(open_ledger(ledger_path), tmp_path / "saved.sqlite")
     assert saved.state.accounts["clinic"].closed

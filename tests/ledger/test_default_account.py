@@ -71,5 +71,6 @@ def test_no_message_says_inf(dpbayes: Cli, coin: Path) -> None:
         (0, "budget", "history"),
         (0, "report", "o", "--format", "html"),
     ]:
-        done = dpbayes(*command).exits(code)
+        done = dpbayes(*command)
+        assert done.code == code
         assert not re.search(r"\b-?inf(inity)?\b", done.out + done.err, re.IGNORECASE), (command, done.out, done.err)

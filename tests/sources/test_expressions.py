@@ -10,6 +10,7 @@ import pytest
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.source import unreadable
+from tests.conftest import often
 from tests.sources.tables_of_texts import Asked, answer, bound, embedded, questions, random_rows, written
 
 
@@ -40,7 +41,7 @@ class ByExpressions(EngineSource):
         return rows
 
 
-@pytest.mark.parametrize("number", range(len(questions())))
+@pytest.mark.parametrize("number", often(range(len(questions())), 3))
 def test_expressions_agree_with_the_embedded_reader(number: int, tmp_path: Path) -> None:
     asked = questions()[number]
     path = written(tmp_path / "rows.parquet", random_rows(number, 300))

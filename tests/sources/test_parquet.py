@@ -32,20 +32,6 @@ def write(path: Path, **columns: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array([1, 0, 1, 7], pa.uint8()),
-        pa.array([1.0, 0.0, 1.0, float("inf")], pa.float32()),
-        pa.array(["1", "0", "1", None]).dictionary_encode(),
-        pa.array([1, 0, 1, None]).cast(pa.decimal128(25, 2)),
-    ],
-    ids=lambda values: str(values.type),
-)
-def test_every_type_is_read_as_text(values: pa.Array, place: Path) -> None:
-    assert read(write(place / "f.parquet", x=values)) == ExactEvidence((2, 1), 4)
-
-
 def test_booleans_are_the_texts_true_and_false(place: Path) -> None:
     path = write(place / "f.parquet", x=pa.array([True, False, True, None]))
     assert read(path, model=BetaBernoulli("true", "false", 1.0, 1.0)) == ExactEvidence((2, 1), 4)

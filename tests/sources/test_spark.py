@@ -87,6 +87,7 @@ def test_a_release_by_spark_is_the_release_of_the_same_question(dpbayes: Cli, pl
     written(place / "rows.parquet", [["1"] * 8] * 30 + [["0"] * 8] * 20)
     common = ("--model", "beta-bernoulli", "--column", "level", "--eps", "1", "--ledger", ledger_path)
     dpbayes("release", "rows.parquet", *common, "--engine", "spark", "--master", "local[2]", "--out", "a").exits(0)
+    # what reads the data is no part of the question
     dpbayes("release", "rows.parquet", *common, "--out", "b").exits(0, "shown again")
 
 

@@ -73,10 +73,6 @@ def test_a_flag_that_is_not_read_is_refused_before_anything_is_charged(
     assert dpbayes("budget", "show", "--json").json["accounts"] == []
 
 
-def test_a_flag_that_nobody_knows_is_no_option(dpbayes: Cli, coin: Path) -> None:
-    dpbayes("release", coin, *COIN, "--eps", "1", "--drawss", "1").exits(2, "--draws")
-
-
 def test_a_model_alone_is_answered_by_its_own_mechanism() -> None:
     for name in model_names():
         model = model_type(name)

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.registry import mechanism_type, model_names
+from dpbayes_cli.core.registry import model_names
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.template import template
 from dpbayes_cli.spec.yaml_reader import parse_yaml
@@ -30,24 +30,6 @@ def test_a_minimal_spec_has_sensible_defaults() -> None:
 def test_epsilon_is_exact() -> None:
     assert spec(privacy={"epsilon": "0.1"}).options.epsilon == Decimal("0.1")
     assert spec(privacy={"epsilon": "1e-3"}).request["privacy"]["epsilon"] == "0.001"
-
-
-@pytest.mark.parametrize(
-    ("document", "where", "hint"),
-    [
-        ({"model": "beta-bernouli", "privacy": {"epsilon": "1"}}, "model", "beta-bernoulli"),
-        ({**MINIMAL, "colum": "x"}, "colum", "column"),
-        ({**MINIMAL, "privacy": {"epsilon": "1", "neighborz": "add-remove"}}, "privacy.neighborz", "neighbors"),
-        ({**MINIMAL, "prior": {"alfa": "1"}}, "prior.alfa", "alpha"),
-        ({**MINIMAL, "domain": {"categories": ["a", "b"]}}, "domain.categories", "allowed: failure, success"),
-        ({**MINIMAL, "mechanism": "laplac"}, "mechanism", "laplace"),
-    ],
-)
-def test_unknown_words_suggest_the_nearest(document: dict[str, Any], where: str, hint: str) -> None:
-    with pytest.raises(SpecError) as refused:
-        mechanism_type(build_spec(document).mechanism)
-    assert refused.value.where == where
-    assert hint in refused.value.hint
 
 
 @pytest.mark.parametrize(
