@@ -95,13 +95,9 @@ def states_csv(model: Model, states: States | None) -> bytes | None:
 
 def rounded_states(states: Floats | None) -> States | None:
     """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1."""
-    return (
-        states
-        if states is None
-        else [
-            [[min(max(float(f"{p:.6g}"), 0.0), 1.0) for p in step] for step in sequence] for sequence in states.tolist()
-        ]
-    )
+    if states is None:
+        return None
+    return [[[min(max(float(f"{p:.6g}"), 0.0), 1.0) for p in step] for step in each] for each in states.tolist()]
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

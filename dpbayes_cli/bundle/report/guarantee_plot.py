@@ -48,9 +48,7 @@ def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list
         panel.set_ylim(_MIN_DELTA, 1.0)
         exponents = range(-12, 1, 3)
         panel.set_yticks([10.0**e for e in exponents], ["1" if e == 0 else f"1e{e}" for e in exponents])
-    if pure:
-        marks = f"The dot marks the stated guarantee: epsilon {epsilon:.4g} at delta 0."
-    elif epsilon is not None:
+    if epsilon is not None:
         marks = f"The dot marks the stated guarantee: epsilon {epsilon:.4g} at delta {delta:.4g}."
     else:
         marks = "No epsilon is stated, because the account has no delta."

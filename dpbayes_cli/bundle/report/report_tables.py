@@ -15,7 +15,7 @@ from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
 from dpbayes_cli.bundle.report.prior import prior_ends
 from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected
 from dpbayes_cli.bundle.report.result_sentence import findings_of
-from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, table_meanings
+from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.tradeoff import Tradeoff
@@ -89,7 +89,8 @@ def released_table(document: ReleaseDocument) -> ReportTable:
 
 def meanings_table(document: ReleaseDocument) -> ReportTable:
     """Return what a record adds to each table of counts; without such tables, there are no rows."""
-    meanings = list(table_meanings(document).items())
+    names = {item.name for item in document.statistics}
+    meanings = [item for item in document.meanings.items() if item[0] not in names]
     return cut_table("What a record adds to a table", ["table", "what a record adds"], meanings, list)
 
 
