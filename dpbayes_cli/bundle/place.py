@@ -14,16 +14,7 @@ from dpbayes_cli.base.atomic_file import sync
 from dpbayes_cli.base.errors import OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.files import (
-    RELEASE,
-    REPORT,
-    STATES,
-    STATISTICS,
-    TABLES,
-    states_csv,
-    statistics_csv,
-    tables_csv,
-)
+from dpbayes_cli.bundle.files import RELEASE, REPORT, STATES, STATISTICS, TABLES, states_csv, statistics_csv, tables_csv
 from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples

@@ -167,6 +167,11 @@ def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, An
     return merge(read_spec_file(spec_path), flags)
 
 
+def pop_request(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec that a file and flags state together, and remove the flags from ``flags``."""
+    return read_document(spec_path, pop_document(flags))
+
+
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Return the union of two nested dictionaries; if both have a value for a key, take the value in ``above``."""
     result = dict(below)
