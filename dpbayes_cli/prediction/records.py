@@ -49,7 +49,7 @@ class NewRecords:
     layout: dict[str, Any]  # the layout of the file; empty: the layout in the spec of the release
 
     def read_codes(self, predictor: Predictor, take: Callable[[Integers], None]) -> None:
-        """Pass the records to ``take`` in blocks of codes, shape (n_records, n_columns), in the predictor's order.
+        """Read the records, and call ``take`` with blocks of codes, shape (n_records, n_columns), in the predictor's order.
 
         An invalid cell gets the release's stand-in value if there is one, otherwise the code -1. The target's column
         is not read: its codes are -1.
@@ -71,7 +71,7 @@ class NewRecords:
         return predictor.predict(np.empty((0, len(predictor.columns)), dtype=np.int64)).joined(blocks)
 
     def read_labeled(self, predictor: Predictor, take: Callable[[Integers, Integers | Floats], None]) -> None:
-        """Pass the records to ``take`` in blocks of codes with their targets, shape (n_records,); see ``read_codes``.
+        """Read the records, and call ``take`` with blocks of codes and targets, shape (n_records,); see ``read_codes``.
 
         Targets are read as they are: there is no stand-in for an invalid target, and a number is neither clamped to
         its bounds nor rounded. Targets are codes of classes, with -1 for an invalid class, or numbers, with NaN for an
