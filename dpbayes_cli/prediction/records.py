@@ -49,7 +49,7 @@ class NewRecords:
     layout: dict[str, Any]  # the layout of the file; empty: the layout in the spec of the release
 
     def read_codes(self, predictor: Predictor, take: Callable[[Integers], None]) -> None:
-        """Read the records, and call ``take`` with blocks of codes, shape (n_records, n_columns), in the predictor's order.
+        """Read the records, and call ``take`` with blocks of codes, shape (n_records, n_columns).
 
         An invalid cell gets the release's stand-in value if there is one, otherwise the code -1. The target's column
         is not read: its codes are -1.
