@@ -11,8 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar
 
-_MAX_CHARGES = 20
-"""The largest number of releases that a message lists."""
+_MAX_CHARGES = 20  # the largest number of releases that a message lists
 
 
 class DpbayesError(Exception):

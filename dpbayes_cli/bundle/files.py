@@ -21,8 +21,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES = "states.csv"
-States = list[list[list[float]]]
-"""The probabilities of hidden states, indexed by sequence, step and state."""
+States = list[list[list[float]]]  # the probabilities of hidden states, indexed by sequence, step and state
 
 
 def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:

@@ -30,12 +30,10 @@ from dpbayes_cli.privacy.lazy_numpy import np
 _MAX_NUMBER_BYTES = {"parquet": 16, "csv": 26, "netcdf": 16}
 """An upper bound on the bytes per number. In CSV, the longest number is -2.2250738585072014e-308 with its separator;
 for the other formats, the bound is twice the size of a double."""
-_MAX_COLUMN_BYTES = 1 << 16
-"""An upper bound on the bytes of a column's metadata without its name."""
+_MAX_COLUMN_BYTES = 1 << 16  # an upper bound on the bytes of a column's metadata without its name
 _ELEMENT = re.compile(r"([^\[\]]+)\[(.*)\]", re.DOTALL)
 _N_CHAINS = 4
-_MIN_DRAWS = 4
-"""The smallest number of draws per chain for which convergence diagnostics can be computed."""
+_MIN_DRAWS = 4  # the smallest number of draws per chain for which convergence diagnostics can be computed
 
 
 def check_format(file_format: str) -> None:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.file_check import FileCheck
 
 _NOT_PRIVATE = "NOT PRIVATE: this shows the data; keep it to yourself; nothing is charged"
-_LONG = 60
-"""Texts with more characters are cut."""
+_LONG = 60  # texts with more characters are cut
 _SHOWN = 3
 
 

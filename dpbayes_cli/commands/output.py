@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_MAX_PARAMETERS = 20
-"""The largest number of parameters that a printed posterior shows."""
+_MAX_PARAMETERS = 20  # the largest number of parameters that a printed posterior shows
 _VERBOSITY = [0]
 _AS_JSON = [False]
-_GAP = 2
-"""The number of blanks between two columns."""
+_GAP = 2  # the number of blanks between two columns
 _NUMBER = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?( ?%)?|-|")
 
 

@@ -27,8 +27,7 @@ _RECORDS = "state the number of records to plan for: --records N, from 1 to 1,00
 _ESTIMATE = "a point estimate has no posterior: {} is its root mean square distance from the true parameter"
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _COLUMNS = 80
-_MAX_ROWS = 12
-"""The largest number of parameters whose widths are shown without ``-v``."""
+_MAX_ROWS = 12  # the largest number of parameters whose widths are shown without ``-v``
 _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 
 

@@ -11,8 +11,7 @@ from dpbayes_cli.privacy.tradeoff import Tradeoff
 
 _SIZE = (3.8, 2.2)
 _POINTS = 121
-_MIN_DELTA = 1e-12
-"""Deltas below this value are drawn at the lower edge of the plot."""
+_MIN_DELTA = 1e-12  # deltas below this value are drawn at the lower edge of the plot
 
 
 def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:

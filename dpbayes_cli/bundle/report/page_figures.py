@@ -28,8 +28,7 @@ from dpbayes_cli.privacy.lazy_numpy import np
 _MAX_INTERVALS = 40
 _MAX_DENSITIES = 12
 _MAX_TRACED, _MAX_CHAINS = 4, 8
-MAX_FEATURES, MAX_TABLES = 12, 16
-"""The largest numbers of features and of tables that are plotted."""
+MAX_FEATURES, MAX_TABLES = 12, 16  # the largest numbers of features and of tables that are plotted
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.tradeoff import Tradeoff
 
-MAX_ROWS = 40
-"""Tables of the report are cut to this number of rows; a file of the bundle holds all rows."""
+MAX_ROWS = 40  # tables of the report are cut to this number of rows; a file of the bundle holds all rows
 _NUMERIC = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?( ?%)?|-")
 _DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
 _FALSE_ALARM_RATE = 0.05
