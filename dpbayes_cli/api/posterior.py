@@ -72,7 +72,7 @@ class Inferred:
 
         import arviz
 
-        from dpbayes_cli.bundle.netcdf import netcdf_bytes
+        from dpbayes_cli.bundle.samples import netcdf_bytes
 
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "posterior.nc"

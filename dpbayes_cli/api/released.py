@@ -228,20 +228,15 @@ def predict(
         SpecError: the model does not predict, or the prior is wrong or part of the request.
         SourceError: the data cannot be read.
     """
-    import numpy as np
     import pandas as pd
 
-    from dpbayes_cli.prediction.from_bundle import predictor
-    from dpbayes_cli.prediction.records import read_codes
+    from dpbayes_cli.prediction.records import NewRecords, predictor
     from dpbayes_cli.workflow.inferring import infer_again
 
     contents = _loaded(release).contents
     again = None if prior is None else infer_again(contents, {"prior": as_texts(prior)}).analysis
     model = predictor(contents, target, again)
-    blocks: list[Any] = []
-    read_codes(contents, model, _place(data), as_texts(layout), take=lambda codes: blocks.append(model.predict(codes)))
-    predicted = model.predict(np.empty((0, len(model.columns)), dtype=np.int64)).joined(blocks)
-    return pd.DataFrame(predicted.documents())
+    return pd.DataFrame(NewRecords(contents, _place(data), as_texts(layout)).predictions(model).documents())
 
 
 def evaluate(release: Released, data: Data, target: str | None = None, **layout: Any) -> dict[str, Any]:

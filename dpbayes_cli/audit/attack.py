@@ -14,18 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from dpbayes_cli.audit import repeats
 from dpbayes_cli.audit.checks import Check, ExactComparison
 from dpbayes_cli.audit.datasets import DataSets, Pair
 from dpbayes_cli.audit.events import Bound, best_event, bound_loss, event_scores
 from dpbayes_cli.audit.langevin_checks import CoupledChains
-from dpbayes_cli.audit.repeats import (
-    compare_draws,
-    draw_releases,
-    draw_repeatedly,
-    draw_streams,
-    fresh_processes,
-    planned_release,
-)  # fmt: skip
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.private_quantile import PrivateBounds
@@ -163,7 +156,7 @@ def audit(
     """
     n = n_records or spec.records or _default_records(spec.private_bounds)
     clock = Clock(SECONDS_THOROUGH if thorough else SECONDS, progress)
-    planned = planned_release(spec, n)
+    planned = repeats.planned_release(spec, n)
     with tempfile.TemporaryDirectory() as directory:
         return _Attack(planned, n, clock, thorough, PROCESSES if processes is None else processes).run(
             Path(directory), draws
@@ -194,7 +187,7 @@ class _Attack:
             Check(f"reading of the made-up record {record}", False, "an error", "no error for any record")
             for record in sets.unreadable
         ]
-        fresh = fresh_processes(self.planned.spec, self.n_records, evidence, seconds, self.processes)
+        fresh = repeats.fresh_processes(self.planned.spec, self.n_records, evidence, seconds, self.processes)
         with fresh as waiting:
             exact, done = self._exact(sets)
             checks += [*exact.checks(), *self._repeated(evidence, seconds, waiting)]
@@ -232,8 +225,8 @@ class _Attack:
 
     def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:
         self.clock.before(1.0, "repeating draws")
-        known = draw_streams(self.planned, evidence)
-        samples = [draw_repeatedly(self.planned, evidence, seconds / (1 + self.processes))]
+        known = repeats.draw_streams(self.planned, evidence)
+        samples = [repeats.draw_repeatedly(self.planned, evidence, seconds / (1 + self.processes))]
         try:
             samples += [result.get(_TIMEOUT_FACTOR * seconds) for result in waiting]
         except TimeoutError:
@@ -242,7 +235,7 @@ class _Attack:
             self.missed.append("the law of the draws, which is not known exactly")
         if not waiting:
             self.missed.append("draws of fresh processes")
-        yield from compare_draws(known, samples)
+        yield from repeats.compare_draws(known, samples)
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[AuditedClaim]:
         final_step = self.planned.plan.final_step
@@ -265,7 +258,7 @@ class _Attack:
             size = min(size, most - n)
             start = time.monotonic()
             for rows, evidence in zip(released, (pair.one, pair.other), strict=True):
-                rows.append(draw_releases(self.planned, evidence, size))
+                rows.append(repeats.draw_releases(self.planned, evidence, size))
             n += size
             if time.monotonic() - start < 1.0:
                 size *= 2

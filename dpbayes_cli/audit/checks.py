@@ -14,13 +14,11 @@ from dpbayes_cli.audit.forced import DictatedRun, UnknownDrawError, run_dictated
 from dpbayes_cli.audit.laws import RENYI_ORDERS, PrivacyLoss, privacy_loss
 from dpbayes_cli.core.statistic import ExactEvidence, Part, Statistic
 from dpbayes_cli.privacy.composition import Composition
-from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.workflow.pricing import PlannedRelease
 
 _ROUNDING = 1.0 + 1e-9
-_ORDER_ROUNDING = 1e-11
-"""The float error of a Renyi divergence at order a is at most this times a."""
+_ORDER_ROUNDING = 1e-11  # the float error of a Renyi divergence at order a is at most this times a
 _RANGE = "range of the log ratios of choices"
 _RELEASED = "released values under dictated outcomes"
 
@@ -86,7 +84,9 @@ class ExactComparison:
         guarantee = self.planned.plan.guarantee
         pure = guarantee.delta == 0
         self._epsilon = float(guarantee.epsilon) * _ROUNDING if pure else math.inf
-        self._spread = _claimed_range(guarantee) * _ROUNDING
+        parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
+        ranges = [float(part.epsilon) for part in parts if isinstance(part, BoundedRange)]
+        self._spread = sum(ranges) * _ROUNDING if ranges else math.inf  # of the choices of all parts together
         rdp = {order: float(guarantee.rdp(Decimal(repr(order)))) if pure else math.inf for order in RENYI_ORDERS}
         self._renyi = {order: value * _ROUNDING + _ORDER_ROUNDING * order for order, value in rdp.items()}
 
@@ -207,10 +207,3 @@ def _changes(one: ExactEvidence, other: ExactEvidence) -> list[int]:
 
 def _changed_components(pair: Pair) -> set[int]:
     return {i for i, change in enumerate(_changes(pair.one, pair.other)) if change}
-
-
-def _claimed_range(guarantee: Guarantee) -> float:
-    """Return the sum of the log-ratio ranges that the guarantee claims for choices; infinite if it claims no range."""
-    parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
-    ranges = [float(part.epsilon) for part in parts if isinstance(part, BoundedRange)]
-    return sum(ranges) if ranges else math.inf

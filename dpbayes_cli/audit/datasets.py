@@ -36,8 +36,7 @@ _RARE = (2, 1, 4)
 """Numbers of shared records that are of a second kind, used if there are too many stars to compare all of them."""
 _FAR = ("-1000000000000", "1000000000000")
 
-Key = tuple[int, ...]
-"""A data set, given by the kinds of its records in ascending order."""
+Key = tuple[int, ...]  # a data set, given by the kinds of its records in ascending order
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 _POINTS_PER_SCALE = 200.0
 """Number of points per noise scale at which a wide law is evaluated; Renyi divergences are accurate to 1e-5."""
 _SUPPORT_SCALES = 60.0
-SHARES = np.linspace(0.0, 1.0, 27)[1:-1]
-"""Draws are tested at the quantiles of their law for these probabilities."""
+SHARES = np.linspace(0.0, 1.0, 27)[1:-1]  # draws are tested at the quantiles of their law for these probabilities
 _MAX_COMPONENTS = 32
 RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 

@@ -45,7 +45,7 @@ def locked_directory(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """Yield a file, readable by its owner only; rename it to the target, which must not exist, if the block ends."""
+    """Yield an empty file, readable by its owner only; if the block ends well, rename it to the new target."""
     with locked_directory(target) as directory:
         partial = directory / "file"
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BLANKS = " \t"
-MAX_CELL_BYTES = 4096
-"""A cell of more bytes than this, in UTF-8 and including blanks at its ends, counts as missing."""
+MAX_CELL_BYTES = 4096  # a cell of more bytes than this, in UTF-8 and including blanks at its ends, counts as missing
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
 

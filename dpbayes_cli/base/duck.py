@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_BLOCK_VECTORS = 64
-"""The number of DuckDB vectors in a block; together they hold 131,072 rows."""
-_INTERRUPT_SECONDS = 10.0
-"""Longest time to wait for an interrupted query to end."""
+_BLOCK_VECTORS = 64  # the number of DuckDB vectors in a block; together they hold 131,072 rows
+_INTERRUPT_SECONDS = 10.0  # longest time to wait for an interrupted query to end
 
 
 @lru_cache(maxsize=1)

@@ -14,19 +14,13 @@ from typing import ClassVar
 
 from dpbayes_cli.base.numeric import short_text
 
-_MAX_CHARGES = 20
-"""The largest number of releases that a message lists."""
+_MAX_CHARGES = 20  # the largest number of releases that a message lists
 
 
 class DpbayesError(Exception):
-    """The root of all errors: a message for the user, and a hint if there is a next step.
+    """The root of all errors: a message for the user, and a hint (or an empty text) on what to do next."""
 
-    Attributes:
-        exit_code: the status with which the process ends.
-        hint: what to do next, or an empty string.
-    """
-
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = 1  # the status with which the process ends
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -41,9 +35,7 @@ class DpbayesError(Exception):
 class SpecError(DpbayesError):
     """The release request is wrong or incomplete: a key, a domain, a prior, an impossible guarantee (exit 3).
 
-    Attributes:
-        reason: what is wrong, without the place.
-        where: the dotted key in the spec, or an empty string.
+    ``reason`` is the message without the place, and ``where`` is the dotted key in the spec, or empty.
     """
 
     exit_code = 3
@@ -93,14 +85,7 @@ class SourceError(DpbayesError):
 
 
 class BudgetError(DpbayesError):
-    """The budget does not allow a release or a change (exit 5).
-
-    Attributes:
-        findings: sentences or lines to print first.
-        requested, remaining, missing: the requested charge, the remaining budget and their difference, by component,
-            as decimal strings.
-        spent_by: the releases that spent the budget, as (release ID, cost).
-    """
+    """The budget does not allow a release or a change (exit 5); amounts are decimal texts by budget component."""
 
     exit_code = 5
 
@@ -116,11 +101,11 @@ class BudgetError(DpbayesError):
         spent_by: Iterable[tuple[str, str]] = (),
     ) -> None:
         super().__init__(message, hint=hint)
-        self.findings = tuple(findings)
+        self.findings = tuple(findings)  # lines to print first
         self.requested = dict(requested or {})
         self.remaining = dict(remaining or {})
-        self.missing = dict(missing or {})
-        self.spent_by = tuple(spent_by)
+        self.missing = dict(missing or {})  # the difference of the two
+        self.spent_by = tuple(spent_by)  # the releases that spent the budget, as (release ID, cost)
 
     @property
     def details(self) -> list[str]:
@@ -143,11 +128,7 @@ class LedgerError(DpbayesError):
 
 
 class VerificationError(DpbayesError):
-    """A check of a ledger or a bundle failed (exit 7).
-
-    Attributes:
-        findings: one sentence for each failure.
-    """
+    """A check of a ledger or a bundle failed (exit 7); there is one finding, a sentence, for each failure."""
 
     exit_code = 7
 
@@ -170,11 +151,8 @@ class OutputError(DpbayesError):
 class Interrupted(BaseException):
     """A signal ended the run (exit 128 + signal).
 
-    It is not a subclass of Exception, because a library that catches every Exception would keep the run going.
-
-    Attributes:
-        message, hint, details: as for a ``DpbayesError``.
-        signal: the number of the signal.
+    It is not a subclass of Exception, because a library that catches every Exception would keep the run going. Message,
+    hint and details are as for a ``DpbayesError``.
     """
 
     message, details = "interrupted", ()

@@ -23,11 +23,9 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]
 _EXACT = Context(prec=1000, traps=[Inexact])
 _SHORT_UP, _SHORT_DOWN = (Context(prec=6, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
 
-Number = Decimal | str | float
-"""An exact number as users of the library state it."""
+Number = Decimal | str | float  # an exact number as users of the library state it
 
-LEAST_DIVISOR = 1e-300
-"""Divisors are at least this, because a drawn parameter may be 0 or as small as a double can be."""
+LEAST_DIVISOR = 1e-300  # divisors are at least this, because a drawn parameter may be 0 or as small as a double can be
 
 
 def parse_decimal(text: str) -> Decimal:

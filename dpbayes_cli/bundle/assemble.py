@@ -159,6 +159,8 @@ def _extreme_groups(spec: ReleaseSpec, analysis: Analysis) -> list[ExtremeGroups
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:
     """Return a guarantee as the document states it: its pure epsilon, or its epsilon at ``delta`` (0 for no delta)."""
     statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
+    parts = guarantee.parts if isinstance(guarantee, Composition) else ()
+    has_gaussian_part = any(part.kind == "gdp" for part in parts or (guarantee,))
     points = getattr(guarantee, "points", ())
     prices_noise = isinstance(guarantee, PureDP) and bool(guarantee.shifts)
     states_rho = prices_noise or (statement is not None and guarantee.kind in {"zcdp", "composition"})
@@ -168,13 +170,10 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
         delta=_not_below(statement.delta if statement and statement.epsilon.is_finite() else guarantee.delta),
         neighbors=neighbors,
         rho=_finite(guarantee.rho) if states_rho else None,
-        mu=_finite(guarantee.mu) if _has_gaussian_part(guarantee) else None,
+        mu=_finite(guarantee.mu) if has_gaussian_part else None,
         rdp=[[float(order), _not_below(value)] for order, value in points] or None,
         order_max=_finite(guarantee.order_max),
-        parts=[
-            guarantee_part(part, neighbors, delta)
-            for part in (guarantee.parts if isinstance(guarantee, Composition) else ())
-        ],
+        parts=[guarantee_part(part, neighbors, delta) for part in parts],
     )
 
 
@@ -186,11 +185,6 @@ def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
 def _states_price(guarantee: ReleasedGuarantee) -> bool:
     """Return whether a pure guarantee, or a pure part, states the costs of its noise in other notions of privacy."""
     return any(map(_states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
-
-
-def _has_gaussian_part(guarantee: Guarantee) -> bool:
-    parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
-    return any(part.kind == "gdp" for part in parts)
 
 
 def _finite(value: Decimal) -> float | None:

@@ -113,7 +113,10 @@ class Noise(_Part, frozen=True, kw_only=True):
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The summary of one parameter's posterior; for one released draw and for estimates, only ``mean`` is not null."""
+    """The summary of one parameter's posterior.
+
+    For a single released draw, and for point estimates, all fields except ``mean`` are null.
+    """
 
     mean: float
     sd: float | None

@@ -21,8 +21,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES, GROUPS = "states.csv", "groups.parquet"
-States = list[list[list[float]]]
-"""The probabilities of hidden states, indexed by sequence, step and state."""
+States = list[list[list[float]]]  # the probabilities of hidden states, indexed by sequence, step and state
 
 
 def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
@@ -100,13 +99,9 @@ def states_csv(model: Model, states: States | None) -> bytes | None:
 
 def rounded_states(states: Floats | None) -> States | None:
     """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1."""
-    return (
-        states
-        if states is None
-        else [
-            [[min(max(float(f"{p:.6g}"), 0.0), 1.0) for p in step] for step in sequence] for sequence in states.tolist()
-        ]
-    )
+    if states is None:
+        return None
+    return [[[min(max(float(f"{p:.6g}"), 0.0), 1.0) for p in step] for step in each] for each in states.tolist()]
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

@@ -28,8 +28,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import in_full
 
-MAX_TEXT_BYTES = 256 << 20
-"""The largest size of any file of a bundle except its samples."""
+MAX_TEXT_BYTES = 256 << 20  # the largest size of any file of a bundle except its samples
 _BLOCK_BYTES = 1 << 20
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)

@@ -16,8 +16,7 @@ privacy."""
 _CHAINS = frozenset({"gibbs-posterior", "rdp-concentrated", "rdp-diffuse", "rdp-direct"})
 _MECHANISMS = _CHAINS | {"gibbs", "map", "ops"}
 """The mechanisms whose parameters were renamed; the parameters of plug-ins keep their names."""
-_PARTS = ("certificate", "corollary_8")
-"""Parameters that hold further parameters, which were renamed too."""
+_PARTS = ("certificate", "corollary_8")  # parameters that hold further parameters, which were renamed too
 
 
 def parameters_today(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.ledger.state import Account, State
 
 
-_DELTA = Decimal("1e-6")
-"""The delta at which amounts of rho, mu and Renyi divergence are stated as an epsilon too."""
+_DELTA = Decimal("1e-6")  # the delta at which amounts of rho, mu and Renyi divergence are stated as an epsilon too
 _NO_DELTA = ("delta", "0")
 
 

@@ -14,21 +14,14 @@ import click
 from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
 from dpbayes_cli.commands.progress import reading_shown
-from dpbayes_cli.commands.request_command import (
-    RequestCommand,
-    pop_document,
-    read_document,
-    request_options,
-    spec_option,
-)
+from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
 
 if TYPE_CHECKING:
     from dpbayes_cli.sources.column_profile import ColumnProfile
     from dpbayes_cli.workflow.file_check import FileCheck
 
 _NOT_PRIVATE = "NOT PRIVATE: this shows the data; keep it to yourself; nothing is charged"
-_LONG = 60
-"""Texts with more characters are cut."""
+_LONG = 60  # texts with more characters are cut
 _SHOWN = 3
 
 
@@ -52,7 +45,7 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
     from dpbayes_cli.spec.release_spec import build_spec, convert_layout
     from dpbayes_cli.workflow.file_check import check_file
 
-    document = read_document(spec_path, pop_document(flags))
+    document = pop_request(spec_path, flags)
     spec = None
     mistakes: tuple[SpecError, ...] = ()
     if document.keys() - {"source", "column"}:

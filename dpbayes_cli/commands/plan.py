@@ -14,14 +14,7 @@ from dpbayes_cli.base.errors import Interrupted
 from dpbayes_cli.commands.options import DecimalType
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, verbosity
 from dpbayes_cli.commands.progress import delayed_bar
-from dpbayes_cli.commands.request_command import (
-    RequestCommand,
-    parse_count,
-    pop_document,
-    read_document,
-    request_options,
-    spec_option,
-)
+from dpbayes_cli.commands.request_command import RequestCommand, parse_count, pop_request, request_options, spec_option
 
 if TYPE_CHECKING:
     from dpbayes_cli.core.plan import Plan, Step
@@ -34,8 +27,7 @@ _RECORDS = "state the number of records to plan for: --records N, from 1 to 1,00
 _ESTIMATE = "a point estimate has no posterior: {} is its root mean square distance from the true parameter"
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _COLUMNS = 80
-_MAX_ROWS = 12
-"""The largest number of parameters whose widths are shown without ``-v``."""
+_MAX_ROWS = 12  # the largest number of parameters whose widths are shown without ``-v``
 _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 
 
@@ -104,7 +96,7 @@ def command(
         raise click.UsageError("state only one of --target-width, --target-sd and --compare")
     if (target_width is not None or target_sd is not None) and trials == 0:
         raise click.UsageError("a target is found by simulation: --trials must be at least 1")
-    document = read_document(spec_path, pop_document(flags))
+    document = pop_request(spec_path, flags)
     n_records = parse_count(document.pop("records", None), range(1, 10**9 + 1), _RECORDS)
     try:
         with delayed_bar("simulating releases") as progress:

@@ -51,15 +51,14 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
-    from dpbayes_cli.prediction.from_bundle import predictor
-    from dpbayes_cli.prediction.records import read_codes
+    from dpbayes_cli.prediction.records import NewRecords, predictor
     from dpbayes_cli.workflow.inferring import infer_again
 
     if out is not None:
         check_target(out)
     contents = read_bundle(bundle)
     changes = pop_document(flags)
-    layout = changes.pop("source", {})
+    records = NewRecords(contents, data, changes.pop("source", {}))
     model = predictor(contents, target, infer_again(contents, changes).analysis if changes else None)
     say(_CONFIDENTIAL)
     if model.note:
@@ -75,13 +74,11 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
             waiting.clear()
             count += len(codes)
 
-        read_codes(contents, model, data, layout, take=print_block)
+        records.read_codes(model, print_block)
         if waiting:
             emit_document(csv_text(waiting))
         return
-    blocks: list[Prediction] = []
-    read_codes(contents, model, data, layout, take=lambda codes: blocks.append(model.predict(codes)))
-    predicted = empty.joined(blocks)
+    predicted = records.predictions(model)
     if out is not None:
         publish_file(out, csv_text([header, *_rows(predicted, 0)]).encode("utf-8"))
         say(f"wrote {len(predicted)} predictions to {out}")

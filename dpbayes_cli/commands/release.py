@@ -28,13 +28,7 @@ from dpbayes_cli.commands.output import (
     say,
 )
 from dpbayes_cli.commands.progress import has_terminal, reading_shown
-from dpbayes_cli.commands.request_command import (
-    RequestCommand,
-    pop_document,
-    read_document,
-    request_options,
-    spec_option,
-)
+from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.ledger import Ledger
@@ -105,7 +99,7 @@ def command(
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: a new --release-id is a new draw")
     disable_core_dumps()
-    stated = read_document(spec_path, pop_document(flags))
+    stated = pop_request(spec_path, flags)
     spec, location = _read_request(data, spec_path, stated)
     options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst, title)
     ledger = open_ledger(ledger_place)

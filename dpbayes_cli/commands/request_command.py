@@ -25,16 +25,14 @@ _PREFIX, _DOT = "spec__", "__"
 """The value for the spec's key ``privacy.epsilon`` has the name ``spec__privacy__epsilon`` in click."""
 _REQUEST, _OUTPUT = "Request", "Inference and output"
 _GROUPS = (_REQUEST, "Privacy", "Sampling", "Data", _OUTPUT, "Ledger")
-_SHARED_GROUPS = {"Data", "Ledger"}
-"""Groups whose flags do not depend on the model and the mechanism."""
+_SHARED_GROUPS = {"Data", "Ledger"}  # groups whose flags do not depend on the model and the mechanism
 _GROUP_PARAMETERS = {
     _REQUEST: "spec_path bundle",
     "Ledger": "ledger_place stated_anchor release_id fresh same_data no_open_account analyst purpose dry_run",
 }
 """The parameters in each group that are not keys of a spec; all further parameters are in "Inference and output"."""
 _PAIR_KEYS = ("model", "mechanism")
-_FLAG_COLUMN_WIDTH = 24
-"""The width of the first column of the help; the text of a longer flag begins on the next line."""
+_FLAG_COLUMN_WIDTH = 24  # the width of the first column of the help; the text of a longer flag begins on the next line
 _ARGUMENTS, _MORE_FLAGS = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
 
 spec_option = click.option(
@@ -172,6 +170,11 @@ def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, An
     from dpbayes_cli.spec.groups_section import read_release_file
 
     return merge(read_release_file(spec_path), flags)
+
+
+def pop_request(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec that a file and flags state together, and remove the flags from ``flags``."""
+    return read_document(spec_path, pop_document(flags))
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,9 @@ from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.privacy.conversions import bounded_range_rdp
 
 SOURCE = "[F] Figure 8"
-_LARGE_EPSILON = Decimal(1000)
-"""An epsilon so large that the power of the likelihood is 1."""
+_LARGE_EPSILON = Decimal(1000)  # an epsilon so large that the power of the likelihood is 1
 _ORDER = 2.0
-_MIN_SHARE = 0.95
-"""The claim requires that the loss reaches at least this share of the worst case."""
+_MIN_SHARE = 0.95  # the claim requires that the loss reaches at least this share of the worst case
 
 
 class AdversaryCase(CoinCase, frozen=True, kw_only=True):

@@ -33,8 +33,7 @@ from dpbayes_cli.spec.release_spec import build_spec
 Method = Literal["noise-aware", "naive", "ops", "non-private"]
 
 SOURCE = "[B] Figure 1"
-_FALSE_ALARM = 0.001
-"""The probability that a claim fails by chance although the posteriors are calibrated."""
+_FALSE_ALARM = 0.001  # the probability that a claim fails by chance although the posteriors are calibrated
 _FALLEN = 0.75
 """The KS distance counts as fallen if its value at the largest n * epsilon, divided by its value at the smallest, is
 below this number."""

@@ -16,8 +16,7 @@ from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.privacy.neighbors import Neighbors
 
-INTERVAL = 0.9
-"""The nominal probability of the central posterior intervals whose coverage is measured."""
+INTERVAL = 0.9  # the nominal probability of the central posterior intervals whose coverage is measured
 _NEGLIGIBLE_TERM = 1e-17
 
 

@@ -31,8 +31,7 @@ from dpbayes_cli.spec.release_spec import build_spec
 Method = Literal["non-private", "truncated-sampler", "noise-aware"]
 
 SOURCE = "[Z] Figure 2"
-_CLEAR = 2.0
-"""A difference beyond this many standard errors is called clear."""
+_CLEAR = 2.0  # a difference beyond this many standard errors is called clear
 _BETTER = Comparison(
     OURS, "noise-aware", "truncated-sampler",
     "noise-aware inference from second moments with Laplace noise predicts better than the sampler", never=1, some=-1,

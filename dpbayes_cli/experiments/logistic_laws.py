@@ -27,8 +27,7 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy import noisy_descent
 from dpbayes_cli.privacy.conversions import bisect_floats, bounded_range_rdp
 
-_SLOPE = 1.0
-"""Upper bound on the norm of the gradient of a record's loss, for rows of norm one."""
+_SLOPE = 1.0  # upper bound on the norm of the gradient of a record's loss, for rows of norm one
 _SCALE = 1.3
 """Langevin proposals have the sd _SCALE / d^(1/6) in d dimensions. Under a normal law 3 of 4 are accepted."""
 _NEWTON_STEPS = 100

@@ -23,10 +23,8 @@ Records = Literal["complete", "dropped"]
 
 SOURCE = "[G] Figure 1"
 _METHODS: tuple[Method, ...] = ("rdp-diffuse", "rdp-concentrated")
-_GAP = 1e-3
-"""A claim evaluates the curve at this distance below the order of its vertical asymptote."""
-_LARGEST_EPSILON = 2.0
-"""The largest epsilon in the paper's figure."""
+_GAP = 1e-3  # a claim evaluates the curve at this distance below the order of its vertical asymptote
+_LARGEST_EPSILON = 2.0  # the largest epsilon in the paper's figure
 
 
 class RenyiCase(CoinCase, frozen=True, kw_only=True):

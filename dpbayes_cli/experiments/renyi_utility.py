@@ -35,8 +35,7 @@ _ROUNDING, _SMALL_DIVERGENCE = 1e-9, 0.01
 """A divergence below the first number counts as exactly zero, and below the second number as nearly zero."""
 _MAX_PURE_EPSILON = Decimal(60)
 """The largest pure epsilon that is tried for Laplace noise. At this epsilon the noise is nearly always zero."""
-_NATS = 40.0
-"""Sums over the noise leave out values that are less probable than exp(-40) times the most probable one."""
+_NATS = 40.0  # sums over the noise leave out values that are less probable than exp(-40) times the most probable one
 _NODES = 4000
 _ROWS = 1 << 13
 _WEIGHTED = ("rdp-diffuse", "rdp-concentrated")

@@ -13,8 +13,7 @@ import numpy as np
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.numeric import Floats
 
-OURS = "dpbayes"
-"""The source of claims that no paper makes."""
+OURS = "dpbayes"  # the source of claims that no paper makes
 CLEAR = 3.0
 """Differences beyond this many standard errors are clear; equal methods differ clearly in 1 of 370 comparisons."""
 _COLUMNS_WITHOUT_NAMES = {"case", "method", "price"}

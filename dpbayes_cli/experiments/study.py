@@ -37,8 +37,7 @@ COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 """The policy under which every record holds an outcome, so that the number of successes is the statistic."""
 DROPPED = RecordPolicy(Neighbors.REPLACE_ONE)
 """The policy under which records may be invalid, so that the numbers of successes and failures are the statistic."""
-_EPSILONS = ("0", "1000")
-"""The limits of epsilon: more than the first number, and at most the second number."""
+_EPSILONS = ("0", "1000")  # the limits of epsilon: more than the first number, and at most the second number
 _MAX_DRAWS = 20_000_000
 
 

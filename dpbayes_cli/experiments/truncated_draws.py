@@ -10,16 +10,12 @@ from scipy.special import betainc, betaincinv, gammaincinv
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.privacy.conversions import bisect_floats
 
-MASS = 0.99
-"""The probability that the unrestricted prior gives to the ball."""
+MASS = 0.99  # the probability that the unrestricted prior gives to the ball
 _PROPOSALS_AT_ONCE = 256
 _MOST_PROPOSALS = 1 << 24
-_TRIES = 20
-"""After so many rejected proposals, a row is drawn by a Gibbs chain instead."""
-_SWEEPS = 40
-"""Sweeps of the Gibbs chain; in each, a row's entries are paired at random, and each pair is redrawn."""
-_TINY = 1e-290
-"""The probability of an interval below which a difference of distribution functions has too few digits."""
+_TRIES = 20  # after so many rejected proposals, a row is drawn by a Gibbs chain instead
+_SWEEPS = 40  # sweeps of the Gibbs chain; in each, a row's entries are paired at random, and each pair is redrawn
+_TINY = 1e-290  # the probability of an interval below which a difference of distribution functions has too few digits
 
 
 def ball_radius(prior_variance: float, width: int) -> float:

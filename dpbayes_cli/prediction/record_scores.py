@@ -17,8 +17,7 @@ from dpbayes_cli.core.predicted import (
     Prediction,
     PredictiveLaws,
 )
-from dpbayes_cli.prediction.from_bundle import held_out, predictor
-from dpbayes_cli.prediction.records import read_labeled
+from dpbayes_cli.prediction.records import NewRecords, predictor
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -74,12 +73,13 @@ def evaluate_bundle(
 ) -> tuple[str, str, Scores]:
     """Return the name of what is scored, a caution about the predictions (or ""), and the scores. NOT PRIVATE.
 
-    For ``data`` and ``layout`` see ``read_codes``; ``target`` is the variable of a network to predict. A model that
+    For ``data`` and ``layout`` see ``NewRecords``; ``target`` is the variable of a network to predict. A model that
     neither predicts nor scores whole records is a ``SpecError``.
     """
     import numpy as np
 
-    likelihood = held_out(contents, data, layout)
+    records = NewRecords(contents, data, layout)
+    likelihood = records.likelihood()
     if likelihood is not None:
         return "all features", "", held_out_scores(likelihood)
     model = predictor(contents, target)
@@ -90,14 +90,11 @@ def evaluate_bundle(
 
     # an empty block, in case DATA has no records
     score(np.empty((0, len(model.columns)), dtype=np.int64), np.empty(0))
-    read_labeled(contents, model, data, layout, take=score)
+    records.read_labeled(model, score)
     predicted, targets, densities = zip(*blocks, strict=True)
     density = None if densities[0] is None else np.concatenate(densities)
-    return (
-        model.name,
-        model.note,
-        scores_of(model, predicted[0].joined(predicted[1:]), np.concatenate(targets), density),
-    )
+    scores = scores_of(model, predicted[0].joined(predicted[1:]), np.concatenate(targets), density)
+    return model.name, model.note, scores
 
 
 def scores_of(model: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None) -> Scores:

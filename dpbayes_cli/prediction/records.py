@@ -1,106 +1,116 @@
-"""Read new records for a predictor: features as in the release, but targets as they are in the file."""
+"""Predict new records from a release: its predictor or its likelihood, and records of a file as these need them.
+
+Features are read as in the release, but targets as they are in the file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Floats, Integers
-from dpbayes_cli.bundle.read import Bundle
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.read import Bundle, analysis_of
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.held_out import HeldOutScore
+from dpbayes_cli.core.predicted import Prediction
 from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.spec.release_spec import convert_layout
 from dpbayes_cli.workflow.release_data import source_of
 
+MAX_DRAWS = 1000
+"""Predictions use at most this many draws; then the standard error of a predicted probability is below 1.6 %."""
 
-def read_codes(
-    bundle: Bundle,
-    predictor: Predictor,
-    data: str | Location,
-    layout: dict[str, Any],
-    *,
-    take: Callable[[Integers], None],
-) -> None:
-    """Read new records as codes, in the order of the predictor's columns.
 
-    An invalid cell gets the release's stand-in value if there is one, otherwise the code -1. The target's column is not
-    read: its codes are -1.
+def predictor(bundle: Bundle, target: str | None, analysis: Analysis | None = None) -> Predictor:
+    """Return the predictor of a bundle; raise ``SpecError`` if there is none.
 
     Args:
-        data: a path, a glob, ``-`` for standard input, or the address of a table.
-        layout: the layout of the file; empty: the layout in the spec of the release.
-        take: a function that is called with each block of codes, shape (n_records, n_columns).
+        target: the variable of a network to predict; None for the target that the spec names.
+        analysis: a posterior of the release under another prior; None for the posterior in the bundle.
     """
-    policy = bundle.spec.policy
-    chosen = [i for i in range(len(predictor.columns)) if i != predictor.target]
-
-    def place(codes: Integers) -> None:
-        whole = np.full((len(codes), len(predictor.columns)), -1, dtype=np.int64)
-        whole[:, chosen] = codes
-        take(whole)
-
-    columns = [_as_released(predictor.columns[i], policy) for i in chosen]
-    reader = CodeReader(columns, RecordPolicy(policy.neighbors), place)
-    _read(bundle, layout, data, [predictor.names[i] for i in chosen], reader)
+    column = bundle.model.predicted_column(target)
+    return bundle.model.predictor(column, (analysis or analysis_of(bundle)).samples[:MAX_DRAWS])
 
 
-def read_labeled(
-    bundle: Bundle,
-    predictor: Predictor,
-    data: str | Location,
-    layout: dict[str, Any],
-    *,
-    take: Callable[[Integers, Integers | Floats], None],
-) -> None:
-    """Read new records with their targets; for the arguments see ``read_codes``.
+@dataclass(frozen=True)
+class NewRecords:
+    """New records for a release."""
 
-    Targets are read as they are: there is no stand-in for an invalid target, and a number is neither clamped to its
-    bounds nor rounded. ``take`` is called with each block of codes and its targets, shape (n_records,). Targets are
-    codes of classes, with -1 for an invalid class, or numbers, with NaN for an invalid number.
-    """
-    policy = bundle.spec.policy
-    columns = [_as_released(column, policy) for column in predictor.columns]
-    columns[predictor.target] = target = replace(columns[predictor.target], impute=None)
-    reader: CodeReader
-    if isinstance(target, NumericColumn):
-        reader = NumberReader(columns, RecordPolicy(policy.neighbors), predictor.target, take)
-    else:
-        reader = CodeReader(
-            columns, RecordPolicy(policy.neighbors), lambda codes: take(codes, codes[:, predictor.target])
-        )
-    _read(bundle, layout, data, predictor.names, reader)
+    bundle: Bundle
+    data: str | Location  # a path, a glob, ``-`` for standard input, or the address of a table
+    layout: dict[str, Any]  # the layout of the file; empty: the layout in the spec of the release
 
+    def read_codes(self, predictor: Predictor, take: Callable[[Integers], None]) -> None:
+        """Read the records, and call ``take`` with blocks of codes, shape (n_records, n_columns).
 
-def read_columns(
-    bundle: Bundle,
-    columns: Sequence[AnyColumn],
-    names: Sequence[str],
-    data: str | Location,
-    layout: dict[str, Any],
-    *,
-    take: Callable[[Integers], None],
-) -> None:
-    """Read the columns that have these names in the file, as codes with -1 for an invalid cell; see ``read_codes``."""
-    plain = [replace(column, impute=None) for column in columns]
-    reader = CodeReader(plain, RecordPolicy(bundle.spec.policy.neighbors), take)
-    _read(bundle, layout, data, names, reader)
+        An invalid cell gets the release's stand-in value if there is one, otherwise the code -1. The target's column
+        is not read: its codes are -1.
+        """
+        chosen = [i for i in range(len(predictor.columns)) if i != predictor.target]
 
+        def place(codes: Integers) -> None:
+            whole = np.full((len(codes), len(predictor.columns)), -1, dtype=np.int64)
+            whole[:, chosen] = codes
+            take(whole)
 
-def _read(
-    bundle: Bundle, layout: dict[str, Any], data: str | Location, names: Sequence[str], reader: CodeReader
-) -> None:
-    section = convert_layout(layout) if layout else bundle.spec.source
-    location = data if isinstance(data, Location) else locate(data)
-    with closing(source_of(section, location)) as source:  # no privacy unit is passed, so that all records are read
-        source.check(reader.columns, names)
-        source.read(reader)
+        columns = [self._as_released(predictor.columns[i]) for i in chosen]
+        self._read(CodeReader(columns, self._policy, place), [predictor.names[i] for i in chosen])
 
+    def predictions(self, predictor: Predictor) -> Prediction:
+        """Return the predictions of all records together."""
+        blocks: list[Prediction] = []
+        self.read_codes(predictor, lambda codes: blocks.append(predictor.predict(codes)))
+        return predictor.predict(np.empty((0, len(predictor.columns)), dtype=np.int64)).joined(blocks)
 
-def _as_released(column: AnyColumn, policy: RecordPolicy) -> AnyColumn:
-    return replace(column, impute=column.impute or policy.impute)
+    def read_labeled(self, predictor: Predictor, take: Callable[[Integers, Integers | Floats], None]) -> None:
+        """Read the records, and call ``take`` with blocks of codes and targets, shape (n_records,); see ``read_codes``.
+
+        Targets are read as they are: there is no stand-in for an invalid target, and a number is neither clamped to
+        its bounds nor rounded. Targets are codes of classes, with -1 for an invalid class, or numbers, with NaN for an
+        invalid number.
+        """
+        columns = [self._as_released(column) for column in predictor.columns]
+        columns[predictor.target] = target = replace(columns[predictor.target], impute=None)
+        if isinstance(target, NumericColumn):
+            reader: CodeReader = NumberReader(columns, self._policy, predictor.target, take)
+        else:
+            reader = CodeReader(columns, self._policy, lambda codes: take(codes, codes[:, predictor.target]))
+        self._read(reader, predictor.names)
+
+    def likelihood(self) -> HeldOutScore | None:
+        """Return the likelihood of the records, whose invalid cells get the code -1; None without such a score.
+
+        A bundle without a posterior of hidden states is a ``SpecError``.
+        """
+        model = self.bundle.model
+        likelihood = model.held_out()
+        if likelihood is None:
+            return None
+        analysis = analysis_of(self.bundle)
+        if analysis.states is None:
+            raise SpecError("the bundle has no posterior of hidden states", where="model")
+        columns = [replace(column, impute=None) for column in model.columns]
+        self._read(CodeReader(columns, self._policy, likelihood.take), model.column_names)
+        return likelihood.score(analysis.samples[:MAX_DRAWS], analysis.states)
+
+    @property
+    def _policy(self) -> RecordPolicy:
+        return RecordPolicy(self.bundle.spec.policy.neighbors)
+
+    def _as_released(self, column: AnyColumn) -> AnyColumn:
+        return replace(column, impute=column.impute or self.bundle.spec.policy.impute)
+
+    def _read(self, reader: CodeReader, names: Sequence[str]) -> None:
+        section = convert_layout(self.layout) if self.layout else self.bundle.spec.source
+        location = self.data if isinstance(self.data, Location) else locate(self.data)
+        with closing(source_of(section, location)) as source:  # no privacy unit is passed, so that all records are read
+            source.check(reader.columns, names)
+            source.read(reader)

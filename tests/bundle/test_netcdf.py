@@ -10,8 +10,8 @@ import h5netcdf
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.netcdf import by_chain, elements_by_variable
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
+from dpbayes_cli.bundle.samples import by_chain, elements_by_variable
 from tests.conftest import SAMPLE_DATA, Cli
 
 LEVELS = ["--model", "dirichlet-categorical", "--eps", "1", "--categories", "0,1,two [2],<é>"]

@@ -16,7 +16,7 @@ from scipy import special
 
 import dpbayes_cli as dpb
 from dpbayes_cli.bundle.read import read_bundle
-from dpbayes_cli.prediction.from_bundle import MAX_DRAWS, predictor
+from dpbayes_cli.prediction.records import MAX_DRAWS, predictor
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
 from tests.commands.regressions import LEVEL, linear_predictors, patients, release_regression
 from tests.conftest import Cli, often

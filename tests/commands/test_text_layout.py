@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.commands.text_layout import fill_lines, table_lines
+from dpbayes_cli.commands.output import fill_lines, table_lines
 from tests.conftest import SAMPLE_DATA, Cli
 
 

@@ -17,7 +17,7 @@ from dpbayes_cli.bundle.read import read_bundle
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.predictor import IntervalPredictor
 from dpbayes_cli.models.huber_regression import HuberRegression
-from dpbayes_cli.prediction.from_bundle import predictor
+from dpbayes_cli.prediction.records import predictor
 from dpbayes_cli.spec.release_spec import build_spec
 from tests.commands.regressions import patients, release_regression
 from tests.conftest import Cli

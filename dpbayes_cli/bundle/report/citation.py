@@ -52,7 +52,7 @@ def known_papers() -> tuple[Paper, ...]:
 
 
 def papers_of(source: str) -> list[Paper]:
-    """Return the papers that a text separates by semicolons; each begins with its first author and has its year."""
+    """Return the papers in a text with semicolons between them; each begins with its first author and has its year."""
     return [
         paper
         for part in map(str.strip, source.split(";"))

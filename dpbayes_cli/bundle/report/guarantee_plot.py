@@ -11,8 +11,7 @@ from dpbayes_cli.privacy.tradeoff import Tradeoff
 
 _SIZE = (3.8, 2.2)
 _POINTS = 121
-_MIN_DELTA = 1e-12
-"""Deltas below this value are drawn at the lower edge of the plot."""
+_MIN_DELTA = 1e-12  # deltas below this value are drawn at the lower edge of the plot
 
 
 def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
@@ -48,9 +47,7 @@ def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list
         panel.set_ylim(_MIN_DELTA, 1.0)
         exponents = range(-12, 1, 3)
         panel.set_yticks([10.0**e for e in exponents], ["1" if e == 0 else f"1e{e}" for e in exponents])
-    if pure:
-        marks = f"The dot marks the stated guarantee: epsilon {epsilon:.4g} at delta 0."
-    elif epsilon is not None:
+    if epsilon is not None:
         marks = f"The dot marks the stated guarantee: epsilon {epsilon:.4g} at delta {delta:.4g}."
     else:
         marks = "No epsilon is stated, because the account has no delta."

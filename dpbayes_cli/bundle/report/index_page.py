@@ -17,9 +17,8 @@ from dpbayes_cli.bundle.report.result_sentence import result_sentence
 from dpbayes_cli.bundle.report.wording import guarantee_text
 
 _SIZE = (7.0, 2.2)
-_SHORTEST_SECONDS = 4 * 86400.0
-_INTERVALS = 4
-"""The time axis is at least this long, and has this many intervals between its dates."""
+_SHORTEST_SECONDS = 4 * 86400.0  # the time axis is at least this long
+_INTERVALS = 4  # the number of intervals between the dates of the time axis
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ _PRECISE = re.compile(r"(\.\d\d)\d+")
 _INVISIBLE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", re.DOTALL)
 _VIEW = re.compile('viewBox="([-0-9. ]*)"')
 _FONT = 9.0
-_MAX_ENLARGEMENT = 1.3
-"""The largest number of screen pixels per point of a figure."""
+_MAX_ENLARGEMENT = 1.3  # the largest number of screen pixels per point of a figure
 _VARIABLE = re.compile(r"var\(--([-a-z0-9]+)\)")
 _SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
 _LABEL_AND_SIZE = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')

@@ -9,8 +9,7 @@ from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.privacy.lazy_numpy import np
 
-STORED_LEVEL = 0.9
-"""The probability of the intervals that a release document holds."""
+STORED_LEVEL = 0.9  # the probability of the intervals that a release document holds
 
 
 @dataclass(frozen=True)

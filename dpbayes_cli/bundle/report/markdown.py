@@ -13,8 +13,7 @@ from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
 from dpbayes_cli.bundle.report.validity import records_valid_text
 from dpbayes_cli.bundle.stated_request import model_of
 
-_MARKS = "\\`|*_<>[]"
-"""Characters with a meaning in Markdown, which names of columns and values may hold."""
+_MARKS = "\\`|*_<>[]"  # characters with a meaning in Markdown, which names of columns and values may hold
 
 
 def report_markdown(document: ReleaseDocument, intervals: Intervals | None = None) -> bytes:

@@ -13,16 +13,14 @@ from dpbayes_cli.bundle.report.cut_text import cut_text, ems
 from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, draw_text, inline_svg
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered
 
-MAX_VARIABLES = 40
-"""The largest number of variables that are drawn."""
+MAX_VARIABLES = 40  # the largest number of variables that are drawn
 _FONT, _SMALL = 9.0, 7.5
 _POINT = 1.0 / 72.0
 _NAME_EMS = 10.0
 _HEIGHT, _GAP, _LANE, _ROW_GAP, _PAD = 0.42, 0.14, 0.06, 0.42, 0.08
 """In inches: the height of a box, the gap between boxes, the width of a lane, the gap between rows, the margin."""
 _MAX_WIDTH = 9.4
-_HEAD = 0.07
-"""The length of an arrow's head, in inches."""
+_HEAD = 0.07  # the length of an arrow's head, in inches
 
 _Point = tuple[float, float]
 

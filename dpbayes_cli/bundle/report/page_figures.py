@@ -32,8 +32,7 @@ _MAX_INTERVALS = 40
 _MAX_DENSITIES = 12
 _MAX_GROUP_PARAMETERS = 3
 _MAX_TRACED, _MAX_CHAINS = 4, 8
-MAX_FEATURES, MAX_TABLES = 12, 16
-"""The largest numbers of features and of tables that are plotted."""
+MAX_FEATURES, MAX_TABLES = 12, 16  # the largest numbers of features and of tables that are plotted
 
 
 @dataclass(frozen=True)

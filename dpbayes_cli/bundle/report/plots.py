@@ -12,14 +12,12 @@ from dpbayes_cli.bundle.report.cut_text import cut_text
 from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, blank_figure, inline_svg
 from dpbayes_cli.privacy.lazy_numpy import np
 
-_MIN_DENSITY_SAMPLES = 100
-"""If there are fewer samples, the plot shows a line for each sample instead of a density."""
+_MIN_DENSITY_SAMPLES = 100  # if there are fewer samples, the plot shows a line for each sample instead of a density
 _BINS = 512
 _POINTS = 128
 _MAX_TRACE_POINTS = 250
 _RANK_BINS = 20
-_CHAIN_FIGURE_SIZE = (4.8, 1.6)
-"""In inches."""
+_CHAIN_FIGURE_SIZE = (4.8, 1.6)  # in inches
 _LABEL_EMS = 18.0
 
 

@@ -36,13 +36,11 @@ MAX_STATES, MAX_EMISSIONS, MAX_TRANSITION_STATES = 8, 24, 12
 _FONT = 9.0
 _POINT = 1.0 / 72.0
 _TABLE_LABEL_EMS, _EMISSION_LABEL_EMS = 26.0, 20.0
-_MIN_PANEL_WIDTH = 1.05
-"""In inches."""
+_MIN_PANEL_WIDTH = 1.05  # in inches
 _WIDTH, _HEIGHT, _GAP = 0.52, 0.32, 0.12
 """In inches: the sides of a cell, and the gap between the row of the first step and the other rows."""
 _LEFT, _TOP, _PAD = 1.0, 0.46, 0.08
-_MAX_OPACITY = 0.5
-"""The opacity of a cell with probability 1; numbers on it stay legible in light and dark colors."""
+_MAX_OPACITY = 0.5  # the opacity of a cell with probability 1; numbers on it stay legible in light and dark colors
 
 
 def table_plot(

@@ -15,13 +15,12 @@ from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
 from dpbayes_cli.bundle.report.prior import prior_ends
 from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected
 from dpbayes_cli.bundle.report.result_sentence import findings_of
-from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, table_meanings
+from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.tradeoff import Tradeoff
 
-MAX_ROWS = 40
-"""Tables of the report are cut to this number of rows; a file of the bundle holds all rows."""
+MAX_ROWS = 40  # tables of the report are cut to this number of rows; a file of the bundle holds all rows
 _NUMERIC = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?( ?%)?|-")
 _DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
 _FALSE_ALARM_RATE = 0.05
@@ -89,7 +88,8 @@ def released_table(document: ReleaseDocument) -> ReportTable:
 
 def meanings_table(document: ReleaseDocument) -> ReportTable:
     """Return what a record adds to each table of counts; without such tables, there are no rows."""
-    meanings = list(table_meanings(document).items())
+    names = {item.name for item in document.statistics}
+    meanings = [item for item in document.meanings.items() if item[0] not in names]
     return cut_table("What a record adds to a table", ["table", "what a record adds"], meanings, list)
 
 

@@ -32,19 +32,16 @@ from dpbayes_cli.core.columns import Column
 from dpbayes_cli.privacy.lazy_numpy import np
 
 MAX_SEQUENCES, MAX_STEPS = 40, 120
-MAX_NUMBERS = 800
-"""If the plot shows more runs of equal states than this, no numbers are drawn."""
+MAX_NUMBERS = 800  # if the plot shows more runs of equal states than this, no numbers are drawn
 STRENGTHS = {0.0: 0.2, 0.5: 0.4, 0.7: 0.62, 0.9: 1.0}
 """The opacity of a cell, keyed by the smallest probability of its state that gets this opacity."""
 _POINT = 1.0 / 72.0
 _FONT, _SMALL, _TINY = 9.0, 8.0, 6.5
 _NAME_EMS, _STEP_EMS = 14.0, 7.0
-_PAD, _ROW, _LINE = 0.1, 0.2, 0.22
-"""In inches: the margin, a row of cells, a line of text."""
+_PAD, _ROW, _LINE = 0.1, 0.2, 0.22  # in inches: the margin, a row of cells, a line of text
 _ALL_CELLS_WIDTH, _MIN_CELL_WIDTH, _MAX_CELL_WIDTH = 7.2, 0.1, 0.5
 """In inches: the width of all cells of a row together, and the smallest and the largest width of a cell."""
-_MIN_SCALE = 1.15
-"""The smallest number of pixels per point; on narrower screens, the figure scrolls."""
+_MIN_SCALE = 1.15  # the smallest number of pixels per point; on narrower screens, the figure scrolls
 _SWATCH = 0.16
 _MIN_LEGEND_WIDTH = 4.6
 _STRIDES = (1, 2, 3, 4, 6, 12, 24, 36, 60)

@@ -21,13 +21,10 @@ _NOISE_SCALES = 7.0
 """A count that is below this number of noise scales may be zero: Laplace noise exceeds it with probability 0.0005."""
 _FLAGS = {"success", "failure", "categories", "lower", "upper", "delimiter", "quote", "decimal", "thousands"}
 """The keys of a request that decide which cells are valid; each has a flag of the same name."""
-_MAX_TEXTS = 4
-"""The largest number of valid texts that a warning lists."""
+_MAX_TEXTS = 4  # the largest number of valid texts that a warning lists
 _PRIOR_DRAWS = 2000
-_NEAR_SHARE = 0.05
-"""A mean is close to a bound if its interval is within this share of the range between the bounds."""
-_MIN_PRIOR_SHARE = 0.01
-"""The smallest share of the prior inside the bounds that causes no warning."""
+_NEAR_SHARE = 0.05  # a mean is close to a bound if its interval is within this share of the range between the bounds
+_MIN_PRIOR_SHARE = 0.01  # the smallest share of the prior inside the bounds that causes no warning
 
 
 def validity_warning(document: ReleaseDocument) -> str:

@@ -97,12 +97,6 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
     return {name: _meaning(expression, by_role, otherwise) for name, expression in parts}
 
 
-def table_meanings(document: ReleaseDocument) -> dict[str, str]:
-    """Return what a record adds to each table of counts; empty if the statistics form no tables."""
-    names = {item.name for item in document.statistics}
-    return {name: meaning for name, meaning in document.meanings.items() if name not in names}
-
-
 def _table_meaning(table: TableCounts, droppable: Container[str]) -> tuple[str, str]:
     *parents, child = table.roles
     name = f"count[{child}{'|' if parents else ''}{','.join(parents)}]"
