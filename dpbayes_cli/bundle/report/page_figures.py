@@ -216,7 +216,7 @@ def _groups(document: ReleaseDocument, analysis: Analysis) -> Iterator[DrawnSect
     groups = analysis.groups
     if groups is None or isinstance(document.groups, UnsetType):
         return
-    names, pictures = analysis.model.group_parameters, []
+    names, pictures = analysis.model.group_parameters, list[Picture]()
     shares = noisy_shares(document, analysis.model)
     for k in range(min(len(names), _MAX_GROUP_PARAMETERS)):
         noisy = None if shares is None else shares[:, k]

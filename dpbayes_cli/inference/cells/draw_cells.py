@@ -13,7 +13,7 @@ import numpy as np
 
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.inference.cells.count_lattices import NoisyCells, lattices, log_masses
-from dpbayes_cli.inference.counts.convolution import find_tilt
+from dpbayes_cli.inference.counts.independent_draws import find_tilt
 from dpbayes_cli.inference.counts.integer_laws import draw_given_totals, suffix_sums, tilt_law
 
 if TYPE_CHECKING:
