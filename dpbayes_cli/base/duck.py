@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -52,17 +52,26 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
         raise failure from None
 
 
-@contextmanager
-def one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def one_thread(engine: duckdb.DuckDBPyConnection) -> AbstractContextManager[None]:
     """Make the engine use one thread, which needs less memory."""
+    return _setting(engine, "threads", "1")
+
+
+def joins_as_written(engine: duckdb.DuckDBPyConnection) -> AbstractContextManager[None]:
+    """Make the engine keep the right side of each join in memory, and stream the left side."""
+    return _setting(engine, "disabled_optimizers", "'join_order,build_side_probe_side'")
+
+
+@contextmanager
+def _setting(engine: duckdb.DuckDBPyConnection, name: str, value: str) -> Iterator[None]:
     import _duckdb
 
-    engine.execute("SET threads = 1")
+    engine.execute(f"SET {name} = {value}")
     try:
         yield
     finally:
         with suppress(_duckdb.Error):  # the block may have ended because the engine was interrupted
-            engine.execute("RESET threads")
+            engine.execute(f"RESET {name}")
 
 
 def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], None]) -> list[tuple[Any, ...]]:

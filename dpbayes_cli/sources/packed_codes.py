@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbayes_cli.base.duck import stream
+from dpbayes_cli.base.duck import joins_as_written, stream
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, released_values
 from dpbayes_cli.sources.imputation import impute_code
@@ -58,7 +58,8 @@ class PackedCodes(ABC):
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Read all records; see ``Reader``."""
-        stream(engine, self._query(cells, engine), abort, self._unpack)
+        with joins_as_written(engine):  # or a join with keys would keep all records in memory
+            stream(engine, self._query(cells, engine), abort, self._unpack)
 
     def _query(self, cells: Cells, engine: duckdb.DuckDBPyConnection) -> str:
         direct = dict(cells.integers)
