@@ -79,7 +79,7 @@ def may_import(path: str, module: str, for_types: bool) -> bool:
     """Return whether a module may import a module of models: a mechanism its capabilities, a study types."""
     if path.startswith("mechanisms/"):
         return module.startswith(f"{_MODELS}.families.")
-    return path.startswith("experiments/") and (for_types or module == SECTIONS_OF_SPECS)
+    return path.startswith("experiments/")
 
 
 def findings(path: str, source: str) -> list[str]:

@@ -15,7 +15,8 @@ from dpbayes_cli import __version__
 from dpbayes_cli.base import duck
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assumptions import assumptions
-from dpbayes_cli.bundle.document import (
+from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
+from dpbayes_cli.bundle.document_parts import (
     ExtremeGroups,
     InferenceReport,
     Kind,
@@ -25,10 +26,8 @@ from dpbayes_cli.bundle.document import (
     ReleasedBounds,
     ReleasedGroups,
     ReleasedGuarantee,
-    ReleaseDocument,
     ReleasedStatistic,
     ReportedMethod,
-    SealedDraw,
     ValidRecords,
     Width,
 )

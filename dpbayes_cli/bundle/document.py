@@ -10,9 +10,23 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from dpbayes_cli.base.errors import VerificationError
+from dpbayes_cli.bundle.document_parts import (
+    DocumentPart,
+    ExtremeGroups,
+    InferenceReport,
+    LedgerReference,
+    Noise,
+    ParameterSummary,
+    ReleasedBounds,
+    ReleasedGroups,
+    ReleasedGuarantee,
+    ReleasedStatistic,
+    StatedResult,
+    ValidRecords,
+    Width,
+    about,
+)
 from dpbayes_cli.bundle.version_1 import parameters_formerly, parameters_today
-from dpbayes_cli.core.registry import noise_law_type
-from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
 SCHEMA_VERSION = 2
@@ -21,186 +35,7 @@ _MAX_CONTAINERS = 9_000_000
 takes in the file."""
 
 
-def _about(description: str) -> Meta:
-    return Meta(description=description)
-
-
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of the document; an unknown key is an error."""
-
-
-class ReleasedStatistic(_Part, frozen=True, kw_only=True):
-    """One privatized integer."""
-
-    name: str
-    value: Annotated[
-        int,
-        Meta(
-            ge=-(2**62),
-            le=2**62,
-            description="the exact count plus noise; the sum may be negative or above the number of records",
-        ),
-    ]
-    noise_scale: Annotated[float, _about("scale of the noise, in counts")]
-
-
-class ReleasedGroups(_Part, frozen=True, kw_only=True):
-    """The privatized integers of groups, in the order of the keys in the spec."""
-
-    components: Annotated[list[str], _about("the names of the integers of one group")]
-    values: Annotated[
-        list[Annotated[int, Meta(ge=-(2**62), le=2**62)]],
-        _about("the integers, group by group: the exact counts plus noise"),
-    ]
-    noise_scale: Annotated[float, _about("scale of the noise on each integer, in counts")]
-
-
-Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp", "composition"]
-
-
-class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
-    """A privacy guarantee."""
-
-    kind: Kind
-    epsilon: Annotated[
-        float | None, _about("the epsilon of the guarantee at this delta; null if there is no such epsilon")
-    ]
-    delta: float
-    neighbors: Neighbors
-    rho: Annotated[float | None, _about("zCDP")] = None
-    mu: Annotated[float | None, _about("Gaussian differential privacy")] = None
-    rdp: Annotated[
-        list[Annotated[list[float], Meta(min_length=2, max_length=2)]] | None,
-        _about("pairs of an order and an upper bound on the Renyi divergence"),
-    ] = None
-    order_max: Annotated[float | None, _about("no bound on the Renyi divergence holds at this order or above it")] = (
-        None
-    )
-    parts: Annotated["list[ReleasedGuarantee]", _about("the guarantee of each step of a composition, in order")] = []
-
-
-class ReleasedBounds(_Part, frozen=True, kw_only=True):
-    """The bounds of the statistics, if they were found privately."""
-
-    lower: float
-    upper: float
-
-
-class Noise(_Part, frozen=True, kw_only=True):
-    """The exact law of the noise, which is independent for each statistic."""
-
-    law: Annotated[
-        str,
-        _about(
-            "the name of the law: discrete-laplace, discrete-gaussian, rounded-gaussian, or the name that a plug-in "
-            "registers"
-        ),
-    ]
-    scale: Annotated[
-        Annotated[float, Meta(gt=0.0, le=1e15)] | None,
-        Meta(
-            description="The probability of an integer z is proportional to exp(-|z| / scale) for discrete-laplace, "
-            "and to exp(-z^2 / (2 * scale^2)) for discrete-gaussian; rounded-gaussian noise is a normal number with "
-            "standard deviation scale, rounded to an integer; null if noise_scale differs between statistics",
-        ),
-    ]
-    parameters: Annotated[
-        dict[str, Any] | UnsetType, _about("further parameters of the law; absent if there are none")
-    ] = UNSET
-
-    def __post_init__(self) -> None:
-        noise_law_type(self.law)
-
-
-class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The summary of one parameter's posterior.
-
-    For a single released draw, and for point estimates, all fields except ``mean`` are null.
-    """
-
-    mean: float
-    sd: float | None
-    q05: float | None
-    q50: float | None
-    q95: float | None
-
-
-class StatedResult(_Part, frozen=True, kw_only=True):
-    """A number that the first sentence of the result states."""
-
-    statement: Annotated[str, _about("the clause of the sentence, with the rounded estimate")]
-    parameter: Annotated[str, _about("the parameter from which the number is computed, or the first of them")]
-    estimate: Annotated[float, _about("the number; a probability from 0 to 1 if the clause states a percentage")]
-    q05: Annotated[float | None, _about("the lower end of the 90 % interval; null if there is no interval")]
-    q95: Annotated[float | None, _about("the upper end of the 90 % interval; null if there is no interval")]
-
-
-class Width(_Part, frozen=True, kw_only=True):
-    """The two parts of a posterior standard deviation: sd^2 = sd_data^2 + sd_noise^2."""
-
-    sd_data: Annotated[float, _about("the standard deviation that would remain if the exact statistics were known")]
-    sd_noise: Annotated[float, _about("the standard deviation that the noise on the statistics adds")]
-
-
-class ValidRecords(_Part, frozen=True, kw_only=True):
-    """The posterior of the number of valid records, computed from the released statistics alone."""
-
-    mean: float
-    q05: float
-    q95: float
-
-
-class ExtremeGroup(_Part, frozen=True, kw_only=True):
-    """The posterior of one group."""
-
-    key: str
-    mean: float
-    q05: float
-    q95: float
-    records: Annotated[float, _about("the posterior mean of the group's number of valid records")]
-
-
-class ExtremeGroups(_Part, frozen=True, kw_only=True):
-    """The groups whose 90 % interval of a parameter excludes the mean of all groups."""
-
-    parameter: str
-    n_above: int
-    n_below: int
-    highest: Annotated[list[ExtremeGroup], _about("up to ten groups above the mean, the highest first")]
-    lowest: Annotated[list[ExtremeGroup], _about("up to ten groups below the mean, the lowest first")]
-
-
-ReportedMethod = Literal["noise-aware", "chain", "naive", "posterior-draws", "estimates"]
-
-
-class InferenceReport(_Part, frozen=True, kw_only=True):
-    """How the posterior was computed from the statistics."""
-
-    method: ReportedMethod
-    how: str
-    exact: bool
-    monte_carlo_error: Annotated[
-        float, _about("the largest Monte Carlo standard error of a mean, in posterior standard deviations")
-    ]
-    diagnostics: dict[str, float | None]
-    warnings: list[str]
-    samples: int
-    samples_format: Literal["parquet", "csv", "netcdf"]
-
-    @property
-    def samples_file(self) -> str:
-        """The name of the file that holds the samples."""
-        return f"samples.{'nc' if self.samples_format == 'netcdf' else self.samples_format}"
-
-
-class LedgerReference(_Part, frozen=True, kw_only=True):
-    """The ledger entry that charged the release."""
-
-    sequence: int
-    hash: str
-
-
-class SealedDraw(_Part, frozen=True, kw_only=True):
+class SealedDraw(DocumentPart, frozen=True, kw_only=True):
     """The privatized values, which the ledger seals before anything is computed from them.
 
     Privacy: no code that depends on a draw may run before the draw is sealed. Otherwise the failure or the running time
@@ -229,73 +64,73 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
         return [] if isinstance(self.drawn_states, UnsetType) else self.drawn_states
 
 
-class ReleaseDocument(_Part, frozen=True, kw_only=True, dict=True):
+class ReleaseDocument(DocumentPart, frozen=True, kw_only=True, dict=True):
     """Everything public about a release."""
 
     schema_version: Literal[2] = 2
     release_id: str
-    title: Annotated[str | UnsetType, _about("the custodian's title for the release; absent if there is none")] = UNSET
+    title: Annotated[str | UnsetType, about("the custodian's title for the release; absent if there is none")] = UNSET
     account: str
-    created: Annotated[str, _about("when the data were read, UTC")]
+    created: Annotated[str, about("when the data were read, UTC")]
     model: str
     mechanism: str
-    spec: Annotated[dict[str, Any], _about("the release request with all defaults and without paths")]
-    record_unit: Annotated[str, _about("the kind of record in the data source, such as a physical line")]
-    privacy_unit: Annotated[str, _about("the unit in which neighboring data sets differ")]
+    spec: Annotated[dict[str, Any], about("the release request with all defaults and without paths")]
+    record_unit: Annotated[str, about("the kind of record in the data source, such as a physical line")]
+    privacy_unit: Annotated[str, about("the unit in which neighboring data sets differ")]
     n_records: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,
-        _about("the public number of records; null if it is private"),
+        about("the public number of records; null if it is private"),
     ]
     statistics: Annotated[
         list[ReleasedStatistic],
-        _about("the released statistics; empty if draws, estimates or the statistics of groups were released"),
+        about("the released statistics; empty if draws, estimates or the statistics of groups were released"),
     ]
     groups: Annotated[
-        ReleasedGroups | UnsetType, _about("the released statistics of groups; absent if there are no groups")
+        ReleasedGroups | UnsetType, about("the released statistics of groups; absent if there are no groups")
     ] = UNSET
     meanings: Annotated[
         dict[str, str],
-        _about("what a record adds to each statistic, or to each table of statistics, before the noise"),
+        about("what a record adds to each statistic, or to each table of statistics, before the noise"),
     ]
-    noise: Annotated[Noise | None, _about("the law of the noise; null if draws or estimates were released")]
-    draws: Annotated[list[list[float]], _about("the released posterior draws or estimates, each a list of parameters")]
+    noise: Annotated[Noise | None, about("the law of the noise; null if draws or estimates were released")]
+    draws: Annotated[list[list[float]], about("the released posterior draws or estimates, each a list of parameters")]
     drawn_states: Annotated[
         list[list[int]] | UnsetType,
-        _about("the hidden states of each draw, numbered from 0, sequence by sequence; absent without hidden states"),
+        about("the hidden states of each draw, numbered from 0, sequence by sequence; absent without hidden states"),
     ] = UNSET
     log_weight: Annotated[
         float | UnsetType,
-        _about("the noisy log importance weight of an annealed chain; absent if it was not requested"),
+        about("the noisy log importance weight of an annealed chain; absent if it was not requested"),
     ] = UNSET
-    parameters: Annotated[dict[str, Any], _about("the parameters that the mechanism's calibration chose")]
-    sensitivity_l1: Annotated[int | None, _about("the L1 sensitivity; null if a private chain reads rows")]
+    parameters: Annotated[dict[str, Any], about("the parameters that the mechanism's calibration chose")]
+    sensitivity_l1: Annotated[int | None, about("the L1 sensitivity; null if a private chain reads rows")]
     bounds: Annotated[
         ReleasedBounds | UnsetType,
-        _about("the bounds that the first step found privately; absent if the request states bounds"),
+        about("the bounds that the first step found privately; absent if the request states bounds"),
     ] = UNSET
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]
     results: Annotated[
         list[StatedResult] | UnsetType,
-        _about("the numbers that the first sentence of the result states; absent if an earlier version wrote this"),
+        about("the numbers that the first sentence of the result states; absent if an earlier version wrote this"),
     ] = UNSET
     width: dict[str, Width]
     posterior_predictive: dict[str, float]
     inference: InferenceReport
     valid_records: Annotated[
         ValidRecords | UnsetType | None,
-        _about(
+        about(
             "the posterior of the number of valid records; null if what was released does not count them; absent if an "
             "earlier version of dpbayes wrote the document"
         ),
     ] = UNSET
     extreme_groups: Annotated[
         list[ExtremeGroups] | UnsetType,
-        _about("for each parameter, the groups that differ most from the mean of all groups; absent without groups"),
+        about("for each parameter, the groups that differ most from the mean of all groups; absent without groups"),
     ] = UNSET
     tables: Annotated[
         str | UnsetType,
-        _about("how the counts in tables.csv were computed; absent if the model is not a network"),
+        about("how the counts in tables.csv were computed; absent if the model is not a network"),
     ] = UNSET
     states: Annotated[
         list[list[list[Annotated[float, Meta(ge=0.0, le=1.0)]]]] | UnsetType,

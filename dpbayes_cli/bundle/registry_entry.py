@@ -13,7 +13,8 @@ from typing import Any
 import yaml
 
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import ReleasedGuarantee
 from dpbayes_cli.bundle.report import wording
 from dpbayes_cli.core.registry import mechanism_type, model_type
 

@@ -20,7 +20,8 @@ from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import OutputError, SpecError
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import InferenceReport
 from dpbayes_cli.bundle.read import analysis_of, bundle_of, open_regular
 from dpbayes_cli.bundle.report.intervals import STORED_LEVEL, Intervals, sampled_intervals, stored_intervals
 from dpbayes_cli.bundle.report.wording import guarantee_text

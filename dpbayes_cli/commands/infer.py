@@ -83,7 +83,7 @@ def _infer_bundle(
     from msgspec.structs import replace
 
     from dpbayes_cli.bundle.assemble import inference_report, summary
-    from dpbayes_cli.bundle.document import Width
+    from dpbayes_cli.bundle.document_parts import Width
     from dpbayes_cli.bundle.files import STATES, rounded_states, states_csv
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.report.intervals import sampled_intervals

@@ -75,6 +75,8 @@ class Model(ABC):
     """Whether the record count of a plan includes records with an invalid cell, which add nothing to the statistic."""
     not_simulated: ClassVar[str] = "The model cannot simulate data sets."
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
+    has_groups: ClassVar[bool] = False
+    """Whether the records may be divided into groups, with a parameter for each group; see ``grouped``."""
     has_one_unit: ClassVar[bool] = False
     """Whether all reported parameters have the same unit, so that one axis fits all of them."""
 
@@ -109,6 +111,16 @@ class Model(ABC):
     @abstractmethod
     def parameters(self) -> tuple[str, ...]:
         """The names of the reported parameters."""
+
+    def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
+        """Return the model of groups whose records follow this model.
+
+        Args:
+            key_column: the name of the column that holds the keys.
+            value_column: the name of the column that this model reads; None if it is the only other column.
+            keys: the public keys of the groups.
+        """
+        raise TypeError(f"the records of {self.name} cannot be divided into groups")
 
     @property
     def group_parameters(self) -> tuple[str, ...]:

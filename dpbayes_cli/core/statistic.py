@@ -9,11 +9,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.core.design import DesignMatrix
     from dpbayes_cli.core.encoded_records import EncodedRecords
 
@@ -256,65 +255,10 @@ NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)
 """The empty statistic, for a chain that reads records instead of a statistic."""
 
 
-def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
-    """Evaluate a statistic of products of codes without a data engine, for simulations and as a reference for tests.
-
-    ``numbers`` has the shape (n_records, n_columns).
-    """
-    coded = [column.codes(numbers[:, i]) for i, column in enumerate(columns)]
-    valid = np.prod([mask for _, mask in coded], axis=0)
-    codes = {column.role: codes for column, (codes, _) in zip(columns, coded, strict=True)}
-    steps = {column.role: column.steps for column in columns}
-    values = []
-    for expression in statistic.expressions:
-        if not isinstance(expression, ProductOf):
-            raise TypeError("expected a statistic whose expressions are products of codes")
-        terms = valid
-        for role in expression.roles:
-            terms = terms * (2 * codes[role] - steps[role] if expression.centered else codes[role])
-        values.append(expression.weight * int(terms.sum()))
-    return tuple(values)
-
-
-def evaluate_codes(statistic: Statistic, column: NumericColumn, codes: Mapping[int, int]) -> tuple[int, ...]:
-    """Evaluate a statistic of one column of numbers exactly, given the number of valid records of each code."""
-    values = []
-    for expression in statistic.expressions:
-        if not isinstance(expression, ProductOf) or any(role != column.role for role in expression.roles):
-            raise TypeError("expected a statistic whose expressions are powers of one column's codes")
-        power = len(expression.roles)
-        scale, shift = (2, column.steps) if expression.centered else (1, 0)
-        values.append(expression.weight * sum(count * (scale * code - shift) ** power for code, count in codes.items()))
-    return tuple(values)
-
-
 def can_be_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
     """Return whether some records may contribute nothing, so that the number of contributing records is private."""
     drops_numbers = any(column.outside == "drop" for column in columns)
     return drops_numbers or not policy.complete or policy.neighbors is not Neighbors.REPLACE_ONE
-
-
-def count_cells(statistic: Statistic, roles: Sequence[str], codes: Integers) -> tuple[int, ...]:
-    """Evaluate a statistic of contingency tables without a data engine, for simulations and as a reference for tests.
-
-    ``codes`` are the codes of records, -1 for an invalid cell, shape (n_records, n_roles).
-    """
-    index = {role: i for i, role in enumerate(roles)}
-    whole = (codes >= 0).all(axis=1)
-    tables = []
-    for table in statistic.tables:
-        table_codes = codes[:, [index[role] for role in table.roles]]
-        valid = whole if statistic.whole_records else (table_codes >= 0).all(axis=1)
-        cells = np.ravel_multi_index(tuple(table_codes[valid].T), table.shape)
-        tables.append(np.bincount(cells, minlength=table.size).reshape(table.shape))
-    return released_values(statistic, tables)
-
-
-def released_values(statistic: Statistic, tables: Sequence[Integers]) -> tuple[int, ...]:
-    """Return the components of a statistic, given its contingency tables."""
-    if statistic.transform is not None:
-        return tuple(statistic.transform.coefficients(tables).tolist())
-    return tuple(int(count) for table in tables for count in table.ravel())
 
 
 def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:

@@ -16,7 +16,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.core.statistic import count_cells
+from dpbayes_cli.core.statistic_values import count_cells
 from dpbayes_cli.experiments.file_records import POLICY, check_stand_ins, file_digest, read_codes
 from dpbayes_cli.experiments.hmm_chains import HmmPrediction, HmmTrial, run_chain, state_shares
 from dpbayes_cli.experiments.plots import Plot

@@ -17,7 +17,7 @@ from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.section import Positive, Section, require_type
-from dpbayes_cli.core.statistic import evaluate
+from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.experiments.file_records import check_stand_ins, file_digest, read_codes
 from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results

@@ -15,7 +15,7 @@ from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount
 from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import count_cells, released_values
+from dpbayes_cli.core.statistic_values import count_cells, released_values
 from dpbayes_cli.experiments.file_records import POLICY, read_codes
 from dpbayes_cli.experiments.results import GridPoint
 from dpbayes_cli.experiments.study import plan_release

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats, normalized_rows
-from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums
+from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.inference.counts.count_windows import prior_term
 from dpbayes_cli.inference.dirichlet_rows import draw_theta
 from dpbayes_cli.inference.posterior import Effort, Method

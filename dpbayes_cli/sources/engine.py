@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
-from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup, released_values
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup
+from dpbayes_cli.core.statistic_values import released_values
 from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.source import Source, check_boolean, column_index
 from dpbayes_cli.sources.statements import Tally
 
 if TYPE_CHECKING:
-    from dpbayes_cli.sources.expressions import Dialect, Statements
+    from dpbayes_cli.sources.cell_expressions import Dialect
+    from dpbayes_cli.sources.expressions import Statements
 
 Rows = list[tuple[Any, ...]]
 Kind = Literal["text", "integer", "decimal", "double", "boolean"]

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal
 
 import ibis
 from ibis.config import Config
@@ -21,20 +19,25 @@ from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import TableCounts
+from dpbayes_cli.sources.cell_expressions import (
+    END,
+    WHOLE,
+    Dialect,
+    Expression,
+    cast_text,
+    double,
+    function,
+    grid_code,
+    normal_text,
+    sha256_text,
+    with_point,
+)
 from dpbayes_cli.sources.contributions import MAX_DUPLICATES, OUT_OF_BOUNDS
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import literal
 from dpbayes_cli.sources.statements import Monomial
 
-Dialect = Literal["duckdb", "postgres", "pyspark"]
-Expression = Any
-"""An Ibis expression, whose types are not checked here."""
-
-_END = "|"
-"""A mark that is appended to a text before it is matched. Engines treat $ and backslashes in patterns differently, so
-patterns end with this mark and have no backslashes."""
-_WHOLE = "^[+-]?[0-9]+([.]0*)?[|]$"
 _NUMBER = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[|]$"
 _PLAIN = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)[|]$"
 _MAX_PLAIN_LENGTH = 300
@@ -202,9 +205,9 @@ class Statements:
 
     def _trimmed(self) -> Expression:
         """Add the stages that remove the blanks around texts, and that write numbers with a decimal point."""
-        trim = _function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
+        trim = function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
         rows = self._add(self._rows.select(**{name: trim(self._rows[name], BLANKS) for name in self._schema}))
-        spelled = {f"text_{i}": _with_point(rows[f"text_{i}"], marks) for i, marks in self._marks.items()}
+        spelled = {f"text_{i}": with_point(rows[f"text_{i}"], marks) for i, marks in self._marks.items()}
         return self._add(rows.mutate(**spelled)) if spelled else rows
 
     def _shaped(self, rows: Expression) -> Expression:
@@ -215,20 +218,20 @@ class Statements:
         for i, column in enumerate(self._columns):
             text = rows[f"text_{i}"]
             if i in self._keyed:
-                text = _normal_text(text)
+                text = normal_text(text)
             elif isinstance(column, Column):  # most records need no pattern: 6 s instead of 14 s for 3 million
                 usual = [normal_cell(spelled) for spelled in column.texts]
-                text = ibis.cases((text.isin(usual), text), else_=_normal_text(text))
+                text = ibis.cases((text.isin(usual), text), else_=normal_text(text))
             shaped[f"text_{i}"] = text
             if i in self._numeric:
                 whole = isinstance(column, NumericColumn) and column.integers
                 short = text.length() <= _MAX_PLAIN_LENGTH
-                plain = short & (text + _END).re_search(_WHOLE if whole else _PLAIN)
-                pattern = _WHOLE if whole else _NUMBER
-                any_number = (text.length() <= MAX_CELL_BYTES) & (text + _END).re_search(pattern)
+                plain = short & (text + END).re_search(WHOLE if whole else _PLAIN)
+                pattern = WHOLE if whole else _NUMBER
+                any_number = (text.length() <= MAX_CELL_BYTES) & (text + END).re_search(pattern)
                 shaped[f"shape_{i}"] = ibis.cases((plain, 1), (any_number, 2)).cast("int64")
         if self._bound is not None:
-            shaped["unit"] = ibis.coalesce(_normal_text(rows.owner), "")
+            shaped["unit"] = ibis.coalesce(normal_text(rows.owner), "")
         return self._add(rows.select(**shaped))
 
     def _parts(self, rows: Expression) -> Expression:
@@ -241,7 +244,7 @@ class Statements:
             digits = mantissa.re_replace("[.]", "")
             stripped = digits.re_replace("^0+", "")
             scale = text.re_replace("^[^eE]*[eE]?[+]?", "")
-            shift = _cast_text(self._dialect, ibis.cases((scale != "", scale), else_="0"), "int64")
+            shift = cast_text(self._dialect, ibis.cases((scale != "", scale), else_="0"), "int64")
             point = mantissa.re_replace("[.].*", "").length() - digits.length() + stripped.length()
             unusual = rows[f"shape_{i}"] == 2
             parts[f"digits_{i}"] = ibis.cases((unusual, stripped))
@@ -262,11 +265,11 @@ class Statements:
             sign = ibis.cases((text.startswith("-"), "-"), else_="")
             written = sign + "0." + kept + "e" + point.cast("string")
             cell[f"number_{i}"] = ibis.cases(
-                (rows[f"shape_{i}"] == 1, _cast_text(self._dialect, text, "float64")),
-                (digits == "", _double(0.0)),
+                (rows[f"shape_{i}"] == 1, cast_text(self._dialect, text, "float64")),
+                (digits == "", double(0.0)),
                 ((point > 309) | ((point == 309) & (kept >= _TOO_LARGE)), ibis.null("float64")),
-                ((point < -323) | ((point == -323) & (kept <= _TO_ZERO)), _double(0.0)),
-                (rows[f"shape_{i}"] == 2, _cast_text(self._dialect, written, "float64")),
+                ((point < -323) | ((point == -323) & (kept <= _TO_ZERO)), double(0.0)),
+                (rows[f"shape_{i}"] == 2, cast_text(self._dialect, written, "float64")),
             )
         return self._add(rows.select(**cell, **self._unit(rows)))
 
@@ -277,13 +280,13 @@ class Statements:
             if i in self._keyed:
                 keys = ibis.table({"text": "string", "code": "int64"}, name=f"keys_{i}")
                 rows = rows.left_join(keys, rows[f"text_{i}"] == keys.text).drop("text").rename({f"key_{i}": "code"})
-                hashes[f"hash_{i}"] = _sha256_text(self._dialect, rows[f"text_{i}"])
+                hashes[f"hash_{i}"] = sha256_text(self._dialect, rows[f"text_{i}"])
                 code = rows[f"key_{i}"]
             elif isinstance(column, NumericColumn):
-                code = _grid_code(rows[f"number_{i}"], column)
+                code = grid_code(rows[f"number_{i}"], column)
             elif isinstance(column, CutColumn):
                 number = rows[f"number_{i}"]
-                arms = [(number < _double(cut), code) for code, cut in enumerate(column.cuts)]
+                arms = [(number < double(cut), code) for code, cut in enumerate(column.cuts)]
                 code = ibis.cases((number.isnull(), ibis.null("int64")), *arms, else_=len(column.cuts))
             else:
                 arms = [(normal_cell(spelled), code) for spelled, code in column.texts.items()]
@@ -307,73 +310,7 @@ class Statements:
         rows = self._add(rows.mutate(twin=ibis.row_number().over(same).cast("int64")))
         rows = self._add(rows.filter(rows.twin < MAX_DUPLICATES))
         text = ibis.literal(f"{bound.key},") + rows.twin.cast("string") + "," + rows.item
-        rows = self._add(rows.mutate(ticket=_sha256_text(self._dialect, text)))
+        rows = self._add(rows.mutate(ticket=sha256_text(self._dialect, text)))
         own = ibis.window(group_by=[rows.unit], order_by=[rows.ticket])
         rows = self._add(rows.select(*self._codes, "unit", rank=ibis.row_number().over(own).cast("int64")))
         return self._add(rows.filter(rows["rank"] < bound.max_contributions))
-
-
-def _with_point(text: Expression, marks: NumberMarks) -> Expression:
-    """Return a number written with a decimal point and no thousands marks; NULL if the text is not a number."""
-    is_number = (text + _END).re_search(f"^{marks.pattern}[{_END}]")
-    plain = text.replace(marks.thousands, "") if marks.thousands else text
-    return ibis.cases((is_number, plain.replace(marks.decimal, ".")))
-
-
-def _normal_text(text: Expression) -> Expression:
-    """Return the normal form of a trimmed text; see ``cell_grammar.normal_cell``."""
-    digits = text.re_replace("[.].*", "").re_replace("^[+-]?0*", "")
-    whole = ibis.cases((text.startswith("-"), "-"), else_="") + ibis.cases((digits != "", digits), else_="0")
-    is_whole = (text.length() <= MAX_CELL_BYTES) & (text + _END).re_search(_WHOLE)
-    unusual = ibis.or_(text.contains("."), *(text.startswith(mark) for mark in ("+", "-", "0")))
-    return ibis.cases((unusual & is_whole, whole), else_=text)
-
-
-def _grid_code(number: Expression, column: NumericColumn) -> Expression:
-    """Return the code of a number, computed by the IEEE operations of ``NumericColumn.code``.
-
-    A number very close to the lower bound gets the code 0 without a division, because some engines fail if a quotient
-    rounds to zero.
-    """
-    lower, upper = _double(column.lower), _double(column.upper)
-    above = number - lower
-    nearest = (above / _double(column.step) + _double(0.5)).floor().cast("int64")
-    code = ibis.cases(
-        (number.isnull(), ibis.null("int64")),
-        (number <= lower, 0),  # before the difference, which could overflow
-        (number >= upper, column.code(column.upper)),
-        (above < _double(column.step * 2.0**-60), 0),
-        (nearest > column.steps, column.steps),
-        else_=nearest,
-    )
-    if column.outside == "clamp":
-        return code
-    return ibis.cases((number.isnull(), ibis.null("int64")), (number.between(lower, upper), code), else_=OUT_OF_BOUNDS)
-
-
-def _double(number: float) -> Expression:
-    """Return a double. It is cast from text, because some engines read a literal with a point as a decimal."""
-    return ibis.literal(repr(number)).cast("float64")
-
-
-def _cast_text(dialect: Dialect, text: Expression, kind: str) -> Expression:
-    """Return the number that a text stands for; callers ignore the result if the text is not a number."""
-    return text.cast(kind) if dialect == "postgres" else text.try_cast(kind)
-
-
-def _sha256_text(dialect: Dialect, text: Expression) -> Expression:
-    """Return the SHA-256 hash of a text's UTF-8 bytes, as hexadecimal digits."""
-    if dialect != "postgres":
-        return text.hexdigest("sha256")
-    digest = _function("sha256", ("binary",), "binary")(
-        _function("convert_to", ("string",) * 2, "binary")(text, "UTF8")
-    )
-    return _function("encode", ("binary", "string"), "string")(digest, "hex")
-
-
-@lru_cache
-def _function(name: str, arguments: tuple[str, ...], result: str) -> Any:
-    """Return a built-in function of the engine by its name."""
-    one, two = (lambda first: None), (lambda first, second: None)
-    kind = ibis.udf.scalar.builtin
-    return kind(one if len(arguments) == 1 else two, name=name, signature=(arguments, result))

@@ -17,7 +17,8 @@ import numpy as np
 
 from dpbayes_cli.base.duck import joins_as_written, stream
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
-from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, released_values
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts
+from dpbayes_cli.core.statistic_values import released_values
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import Cells
 from dpbayes_cli.sources.statements import code_expression, joined_keys, plain_number_expression

@@ -89,10 +89,9 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
         SpecError: the model or the mechanism does not serve groups, or the bounds are to be found privately.
     """
     from dpbayes_cli.core.registry import model_names, model_type
-    from dpbayes_cli.models.families.capabilities import Groupable
 
-    if not issubclass(model, Groupable):
-        able = [name for name in model_names() if issubclass(model_type(name), Groupable)]
+    if not model.has_groups:
+        able = [name for name in model_names() if model_type(name).has_groups]
         raise SpecError(
             f"the records of {model.name} cannot be divided into groups", where="by", hint=f"use: {', '.join(able)}"
         )

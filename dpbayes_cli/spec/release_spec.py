@@ -111,11 +111,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
             SpecError: the domain, the bounds and the prior do not fit each other.
         """
         model = model_type(self.model).build(self.domain_at(bounds), self.prior)
-        if self.by is None:
-            return model
-        from dpbayes_cli.models.families.grouped import grouped
-
-        return grouped(model, self.by.column, self.column, self.by.values)
+        return model if self.by is None else model.grouped(self.by.column, self.column, self.by.values)
 
     def domain_at(self, bounds: tuple[float, float] | None) -> Section:
         """Return the domain with all its bounds; see ``build_model``."""

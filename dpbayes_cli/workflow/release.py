@@ -20,7 +20,8 @@ from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import assemble, sealed_draw
-from dpbayes_cli.bundle.document import LedgerReference, ReleaseDocument, parse_document, parse_draw
+from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
+from dpbayes_cli.bundle.document_parts import LedgerReference
 from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, bundle_of
@@ -30,7 +31,8 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import ExactEvidence, evaluate_codes
+from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.core.statistic_values import evaluate_codes
 from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices

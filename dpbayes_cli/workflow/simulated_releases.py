@@ -20,7 +20,7 @@ from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisyObservation
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import evaluate_codes
+from dpbayes_cli.core.statistic_values import evaluate_codes
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.posterior import Method
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace

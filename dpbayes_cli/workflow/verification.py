@@ -6,7 +6,6 @@ ledger tells whether the release was charged.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tempfile
@@ -32,15 +31,11 @@ from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import State
-from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import digest_of_request
+from dpbayes_cli.workflow.possible_values import check_values
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
-from dpbayes_cli.workflow.statistic_limits import limits_of
 
-_IMPOSSIBLE_NATS = 80.0
-"""Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
-million statistics has such noise is below 1e-27."""
 _COMPUTED_FIELDS = (
     "posterior",
     "width",
@@ -125,7 +120,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
         title=document.title,
     )
     _check_derived(result, plan, derived)
-    _check_values(result, plan)
+    check_values(result, plan)
     files = _check_files(result, directory, analysis)
     if ledger is None:
         result.unchecked.append("whether a ledger charged this release and published these files: no ledger was given")
@@ -236,45 +231,6 @@ def _as_stated(result: Verification, plan: Plan, derived: ReleaseDocument) -> Re
     )
     assumptions = [EARLIER_CHAIN if each in current else each for each in derived.assumptions]
     return msgspec.structs.replace(derived, assumptions=assumptions)
-
-
-def _check_values(result: Verification, plan: Plan) -> None:
-    document = result.document
-    if document.draws:
-        possible = [_is_possible(plan.final_step.law, values) for values in document.draws]
-        if False in possible:
-            result.findings.append("draws: some are impossible under their law")
-        elif None in possible:
-            result.unchecked.append(
-                "whether the draws are possible under their law: it is only known that they are finite"
-            )
-        else:
-            result.checked.append("the draws are possible under their law")
-        return
-    statistic, law = plan.final_step.statistic, plan.final_step.noise
-    if not isinstance(document.groups, msgspec.UnsetType):
-        result.unchecked.append("whether each released number is possible: the numbers of records are not known")
-        return
-    limits = limits_of(statistic, result.bundle.model, _max_records(result.bundle.spec, document.n_records))
-    laws = [law.at(i) for i in range(len(document.statistics))]
-    radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}
-    for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):
-        radius = radii[each]
-        if not low - radius <= released.value <= high + radius:
-            result.findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
-    result.checked.append("each released number is possible: some table and some noise give it")
-
-
-def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
-    """Return whether a draw is possible under its law; None if its values are finite and the law cannot tell."""
-    return law.is_possible(values) if all(math.isfinite(value) for value in values) else False
-
-
-def _max_records(spec: ReleaseSpec, n_records: int | None) -> float:
-    """Return the largest possible number of records; infinite if their number is private."""
-    if n_records is None:
-        return math.inf
-    return float(n_records * spec.policy.contributions)
 
 
 def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict[str, str]:

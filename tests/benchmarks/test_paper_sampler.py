@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, RecordCount, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, RecordCount
+from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.diagnostics import diagnose, ks_distance

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument, Width
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import ParameterSummary, Width
 from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.result_sentence import privacy_width_sentence, result_lines, result_sentence

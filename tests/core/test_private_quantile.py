@@ -24,7 +24,7 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import evaluate_codes
+from dpbayes_cli.core.statistic_values import evaluate_codes
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.families.bounded_numbers import BoundedNumber

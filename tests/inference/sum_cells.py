@@ -10,7 +10,8 @@ import numpy as np
 
 from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.sums.one_parameter import grid_density, log_likelihoods
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler

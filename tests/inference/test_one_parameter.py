@@ -16,7 +16,8 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
-from dpbayes_cli.core.noisy_observation import NoisySums, RecordCount, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisySums, RecordCount
+from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.sums import one_parameter, record_numbers
 from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import count_cells
+from dpbayes_cli.core.statistic_values import count_cells
 from dpbayes_cli.mechanisms.map import Map, SharesEstimate
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.dag_sampler import DagSampler

@@ -17,7 +17,7 @@ from scipy import stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import evaluate
+from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (
     MAX_POINTS,

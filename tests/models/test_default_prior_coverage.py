@@ -20,7 +20,7 @@ from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.registry import model_type, supported_pairs
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import evaluate
+from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer

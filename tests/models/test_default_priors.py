@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import evaluate
+from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.models.families.bounded_vectors import BoundedRegressionRecords
 from dpbayes_cli.models.families.number_families import NumberLaw

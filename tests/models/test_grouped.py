@@ -15,7 +15,7 @@ from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
-from dpbayes_cli.models.families.grouped import GroupedModel, grouped
+from dpbayes_cli.models.families.grouped import GroupedModel
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -51,7 +51,7 @@ def test_no_record_changes_the_statistic_by_more_than_its_sensitivity(name: str,
     policy = POLICIES[treatment]
     if policy.impute is not None:
         policy = RecordPolicy(policy.neighbors, stand_in)
-    model = grouped(base, "key", "value", KEYS[:n_keys])
+    model = base.grouped("key", "value", KEYS[:n_keys])
     statistic = model.statistic(policy)
     keys = (*KEYS[:n_keys], "unlisted", "", "07" if n_keys > 1 else "A")
     records = [contribution(model, policy, key, value) for key, value in itertools.product(keys, values)]

@@ -14,7 +14,7 @@ from scipy import stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import evaluate
+from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior

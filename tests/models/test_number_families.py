@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
-from dpbayes_cli.core.noisy_observation import RecordLaw
+from dpbayes_cli.core.record_law import RecordLaw
 from dpbayes_cli.models.families.gamma_numbers import PoissonCounts
 from dpbayes_cli.models.families.normal_numbers import interval_moments, interval_transform
 from dpbayes_cli.models.families.normal_records import ConjugateNormalRecords

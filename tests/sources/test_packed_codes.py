@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbayes_cli.core.columns import Column, CutColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness, count_cells
+from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness
+from dpbayes_cli.core.statistic_values import count_cells
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources import packed_codes
 from dpbayes_cli.sources.location import locate

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from msgspec import UnsetType
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.bundle.document import ExtremeGroup, ExtremeGroups, ReleaseDocument
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import ExtremeGroup, ExtremeGroups
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.stated_request import model_of

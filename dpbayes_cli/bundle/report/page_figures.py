@@ -9,7 +9,8 @@ from msgspec import UnsetType
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import ParameterSummary
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.group_plots import group_plots
 from dpbayes_cli.bundle.report.group_results import all_groups_table, extreme_tables, group_sentences, noisy_shares

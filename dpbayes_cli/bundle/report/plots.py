@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.bundle.document import ParameterSummary
+from dpbayes_cli.bundle.document_parts import ParameterSummary
 from dpbayes_cli.bundle.report.cut_text import cut_text
 from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, blank_figure, inline_svg
 from dpbayes_cli.privacy.lazy_numpy import np

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpbayes_cli.base.numeric import Floats, float_text
-from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument, StatedResult, ValidRecords
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGuarantee, StatedResult, ValidRecords
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
 from dpbayes_cli.bundle.report.validity import left_bounds, not_counted_text, validity_warning

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpbayes_cli.base.numeric import float_text
-from dpbayes_cli.bundle.document import ReleaseDocument, ValidRecords
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import ValidRecords
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.wording import has_units
 from dpbayes_cli.bundle.stated_request import model_of

@@ -8,7 +8,8 @@ from collections.abc import Container, Mapping, Sequence
 import msgspec
 
 from dpbayes_cli.base.numeric import float_text
-from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import ReleasedGuarantee
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, has_stand_in, n_codes
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import CountAt, Expression, ProductOf, Statistic, SumsByGroup, TableCounts, can_be_null

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from dpbayes_cli.core.noisy_observation import ScalarLaw
+from dpbayes_cli.core.record_law import ScalarLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats

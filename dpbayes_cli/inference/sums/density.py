@@ -8,7 +8,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from dpbayes_cli.base.numeric import Booleans, Floats
-from dpbayes_cli.core.noisy_observation import ScalarLaw
+from dpbayes_cli.core.record_law import ScalarLaw
 
 FINE_POINTS = 2049
 """The number of grid points of each density."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums
+from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws

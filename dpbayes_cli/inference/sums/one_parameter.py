@@ -19,7 +19,8 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from dpbayes_cli.base.numeric import Floats, Integers
-from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums
+from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.inference.dirichlet_rows import ranks_within
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.inference.sums.density import FINE_POINTS, GridDensity

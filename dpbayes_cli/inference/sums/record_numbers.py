@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import betainc, digamma, gammaln, log_ndtr
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.record_law import ScalarLaw
 
 _WINDOW_NATS = 30.0
 _NEGLIGIBLE_NATS = 20.0

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dpbayes_cli.base.numeric import Booleans, Complexes, Floats, Integers
-from dpbayes_cli.core.noisy_observation import ScalarLaw
+from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 _FREQUENCIES = 192

@@ -13,9 +13,11 @@ from msgspec.structs import asdict
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.core.inference_options import InferenceOptions, SumInference
 from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.noisy_observation import GroupedSums, NoisySums, RecordLaw, valid_count
+from dpbayes_cli.core.noisy_observation import GroupedSums, NoisySums, valid_count
+from dpbayes_cli.core.record_law import RecordLaw
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, sum_statistic
+from dpbayes_cli.core.statistic import Statistic, can_be_null, sum_statistic
+from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Groupable, OneParameterFamily, Simulated
 from dpbayes_cli.privacy.noise import NoiseLaw
 

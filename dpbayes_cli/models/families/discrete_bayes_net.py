@@ -16,7 +16,8 @@ from dpbayes_cli.core.model_sections import NetworkTables
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount, record_count
 from dpbayes_cli.core.predicted import ClassProbabilities
 from dpbayes_cli.core.predictor import Predictor
-from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
+from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
+from dpbayes_cli.core.statistic_values import count_cells
 from dpbayes_cli.models.families.beta_probability import beta_quantiles
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Simulated
 from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, concentrations_by_variable

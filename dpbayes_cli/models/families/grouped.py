@@ -11,7 +11,7 @@ from dpbayes_cli.core.findings import Findings
 from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisyGroups
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import GroupNames, Statistic, SumsByGroup, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import Groupable, Simulated
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -142,8 +142,3 @@ class GroupedModel(NoisyStatistics):
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         raise TypeError(self.not_simulated)
-
-
-def grouped(base: object, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> GroupedModel:
-    """Return the model of groups whose records follow a model."""
-    return GroupedModel(require_type(base, Groupable), key_column, value_column, keys)

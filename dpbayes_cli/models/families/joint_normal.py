@@ -16,7 +16,8 @@ from dpbayes_cli.core.inference_options import InferenceOptions, SumInference
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums, valid_count
 from dpbayes_cli.core.section import Positive, Section
-from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, second_moments
+from dpbayes_cli.core.statistic import Statistic, can_be_null, second_moments
+from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.models.families.capabilities import Simulated
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.noise import NoiseLaw

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.noisy_observation import RecordLaw
+from dpbayes_cli.core.record_law import RecordLaw
 from dpbayes_cli.models.families.normal_numbers import interval_moments
 from dpbayes_cli.models.families.number_families import log_gamma_draws
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.noisy_observation import ScalarLaw
+from dpbayes_cli.core.record_law import ScalarLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Complexes, Floats

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.noisy_observation import RecordLaw
+from dpbayes_cli.core.record_law import RecordLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
