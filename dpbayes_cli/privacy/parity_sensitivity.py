@@ -17,17 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.privacy.dag import min_fill_elimination
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.parities import Parities
 
-if TYPE_CHECKING:
-    from dpbayes_cli.privacy.parities import Parities
-
-    Factor = tuple[tuple[int, ...], Integers]
+Factor = tuple[tuple[int, ...], Integers]
 
 LARGEST_EXACT = 18
 """The largest number of variables of a table (2^18 entries) in the computation of an exact maximum."""

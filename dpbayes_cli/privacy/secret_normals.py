@@ -7,14 +7,13 @@ import os
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Booleans, Floats
 from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Words = NDArray[np.uint64]
-    Flags = NDArray[np.bool_]
 
 _BITS = 64
 _MIN_BATCH = 1 << 10
@@ -81,7 +80,7 @@ def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
     return np.asarray(numbers[kept])
 
 
-def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BITS) -> tuple[Flags, Flags, Floats]:
+def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BITS) -> tuple[Booleans, Booleans, Floats]:
     """Return masks of the accepted and of the undecided proposals, and the rounded numbers of all proposals.
 
     A word w of b bits stands for a uniform u in [w / 2^b, (w + 1) / 2^b), whose further bits are not yet drawn. In this
