@@ -10,7 +10,7 @@ law. Quantiles of the number of records are those of the gamma law with the same
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betainc, betaincinv, expit, gammaincinv, logit, ndtr, ndtri
@@ -20,10 +20,12 @@ from dpbayes_cli.inference.groups.grouped_posterior import LEVELS
 from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpbayes_cli.base.numeric import Floats
 
 _FIRST_DRAWS, _MOST_DRAWS = 64, 512
-_GRID_DRAWS = (16, 96)
+_GRID_DRAWS, _GRID_TABLES = (16, 96), 2000
 _MONTE_CARLO, _GRID_MONTE_CARLO = 0.02, 0.05
 _POINTS = (16, 48)
 """The smallest and largest number of points of the grid."""
@@ -72,9 +74,10 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSu
     moments = first
     if n_draws > _FIRST_DRAWS:
         moments = _merged(first, _moments(pairs, law.part(slice(_FIRST_DRAWS, n_draws))), n_draws - _FIRST_DRAWS)
-    few = law.part(slice(int(np.clip((ratio / _GRID_MONTE_CARLO) ** 2, *_GRID_DRAWS))))
+    places = _grid(moments)
+    most = max(_GRID_DRAWS[0], min(_GRID_DRAWS[1], _GRID_TABLES // len(places)))
+    few = law.part(slice(int(np.clip((ratio / _GRID_MONTE_CARLO) ** 2, _GRID_DRAWS[0], most))))
     if pairs.grid.is_small:
-        places = _grid(moments)
         cdf, above = _cdf(pairs, few, expit(places), overall)
         quantiles = _quantiles(moments, _moments(pairs, few), places, cdf)
     else:
@@ -153,7 +156,7 @@ def _grid(moments: _Moments) -> Floats:
     return np.unique([*_ENDS, *np.quantile(places, np.linspace(0.0, 1.0, n_points))])
 
 
-def _logit(probability: Floats) -> Floats:
+def _logit(probability: NDArray[np.floating[Any]]) -> Floats:
     """Return the logits, without infinite ones."""
     return np.asarray(logit(np.clip(probability, 1e-300, 1.0 - 1e-16)))
 
@@ -214,7 +217,7 @@ def _quantiles(moments: _Moments, few: _Moments, places: Floats, cdf: Floats) ->
     return np.sort(np.stack(columns, axis=1), axis=1)
 
 
-def _normal(probability: Floats) -> Floats:
+def _normal(probability: NDArray[np.floating[Any]]) -> Floats:
     """Return the normal quantiles of probabilities that are not too close to 0 or 1."""
     return np.asarray(ndtri(np.clip(probability, _SURE, 1.0 - _SURE)))
 
