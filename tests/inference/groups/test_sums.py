@@ -304,6 +304,12 @@ def test_posteriors_are_calibrated(cell: Cell, monkeypatch: pytest.MonkeyPatch) 
     assert_calibrated(calibrated(cell, 100, monkeypatch))
 
 
+@pytest.mark.calibration_full
+@pytest.mark.parametrize("cell", GRID, ids=str)
+def test_all_posteriors_are_calibrated(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_calibrated(calibrated(cell, 400, monkeypatch))
+
+
 def plugged_in(observation: NoisyGroups, n_hyperparameters: int) -> WeightedPoints:
     """Return hyperparameters that are estimated as if the noisy rows were exact."""
     outcome = sums_of(observation)
