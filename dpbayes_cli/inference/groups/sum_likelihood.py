@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _MAX_STORED = 25_000_000
 """Densities are computed anew in every pass over the groups, if there are more of them than this."""
+_MAX_TABLE = 20_000
+"""If the nodes are more than this many different sizes, the law of the sizes is interpolated between as many sizes."""
 _CHUNK = 1 << 17
 """Arrays of one chunk of groups have about this many elements."""
 _LEAST = 1e-300
@@ -97,8 +99,15 @@ class SumLikelihood:
         self.numbers, self.coordinates = numbers, coordinates
         self._size_terms = log_size_weights(self._noise, moments.steps, sizes, numbers)
         self._size_terms -= self._size_terms.max(axis=1, keepdims=True)
-        self._distinct, self._place = np.unique(numbers, return_inverse=True)
-        self._place = self._place.reshape(numbers.shape)
+        self._table = np.unique(numbers)
+        if len(self._table) > _MAX_TABLE:
+            even = np.expm1(np.linspace(0.0, np.log1p(self._table[-1]), _MAX_TABLE))
+            self._table = np.unique(np.append(np.rint(even), self._table[-1] + 1.0))
+        self._place = np.searchsorted(self._table, numbers, side="right") - 1
+        after = np.minimum(self._place + 1, len(self._table) - 1)
+        gaps = np.maximum(self._table[after] - self._table[self._place], 1.0)
+        share = (numbers - self._table[self._place]) / gaps
+        self._share = share if share.any() else None
         is_small = len(numbers) * numbers.shape[1] * coordinates.shape[1] <= _MAX_STORED
         self._stored = self._densities(slice(None)) if is_small else None
 
@@ -117,12 +126,12 @@ class SumLikelihood:
 
     def terms(self, points: Floats) -> Iterator[ChunkTerms]:
         """Yield the factors of all groups, chunk by chunk, at points of shape (n_points, n_hyperparameters)."""
-        log_law = log_sizes(self._distinct, np.exp(points[:, -2, None]), np.exp(points[:, -1, None])).T
+        log_law = log_sizes(self._table, np.exp(points[:, -2, None]), np.exp(points[:, -1, None])).T
         k, j = self.numbers.shape[1], self.coordinates.shape[1]
         step = max(1, _CHUNK // (len(points) * (k + 3 * j) + k * j))
         for start in range(0, len(self._sums), step):
             groups = slice(start, min(start + step, len(self._sums)))
-            log_weights = log_law[self._place[groups]].swapaxes(1, 2) + self._size_terms[groups, None, :]
+            log_weights = self._interpolated(log_law, groups).swapaxes(1, 2) + self._size_terms[groups, None, :]
             factors = log_weights.max(axis=2)
             sizes = np.exp(log_weights - factors[..., None])
             density = self._densities(groups) if self._stored is None else self._stored[groups]
@@ -135,6 +144,15 @@ class SumLikelihood:
             joint *= population
             evidence = np.maximum(joint.sum(axis=2), _LEAST)
             yield ChunkTerms(groups, sizes, density, population, joint, evidence, factors)
+
+    def _interpolated(self, log_law: Floats, groups: slice) -> Floats:
+        """Return values at the sizes, given those at the sizes of the table, shape (n, n_sizes, n_points)."""
+        place = self._place[groups]
+        if self._share is None:
+            return np.asarray(log_law[place])
+        share = self._share[groups, :, None]
+        after = np.minimum(place + 1, len(log_law) - 1)
+        return np.asarray((1.0 - share) * log_law[place] + share * log_law[after])
 
     def log_posterior(self, points: Floats) -> Floats:
         """Return the log posterior density of points of hyperparameters, up to a constant, shape (n_points,)."""

@@ -299,9 +299,15 @@ GRID = [
 
 @pytest.mark.slow
 @pytest.mark.calibration
-@pytest.mark.parametrize("cell", GRID[5::19], ids=str)
+@pytest.mark.parametrize("cell", GRID[5::11], ids=str)
 def test_posteriors_are_calibrated(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_calibrated(calibrated(cell, 200, monkeypatch))
+    assert_calibrated(calibrated(cell, 100, monkeypatch))
+
+
+@pytest.mark.calibration_full
+@pytest.mark.parametrize("cell", GRID, ids=str)
+def test_all_posteriors_are_calibrated(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_calibrated(calibrated(cell, 400, monkeypatch))
 
 
 def plugged_in(observation: NoisyGroups, n_hyperparameters: int) -> WeightedPoints:
