@@ -80,7 +80,7 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
     Raises:
         SpecError, SourceError: spec or table are wrong, or do not fit each other.
     """
-    table = TableCells(spec, read_published_table(path, columns_of(spec), spec.delimiter))
+    table = TableCells(spec, read_published_table(path, columns_of(spec), spec.separator))
     table.check_keys()
     noisy = table.noisy
     warnings = [*_implausible(noisy, table.known_totals)]

@@ -167,6 +167,41 @@ def test_rows_without_keys_are_named_by_their_lines(infer: Infer) -> None:
     assert [*by_key(infer(TABLE, spec, "--json").json, "relapses", "row")] == ["line 2", "line 3", "line 4"]
 
 
+def test_exact_counts_and_rates_of_them(infer: Infer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    spec = """
+keys: [clinic]
+counts: [relapses, others, patients]
+noise: {law: laplace, scale: 2}
+noise_of: {patients: {law: none}}
+infer:
+  counts: [patients]
+  rates: [{name: r, successes: relapses, of: patients}, {name: all, successes: relapses, failures: others, by: []}]
+"""
+    done = infer(TABLE.replace(",", "\t"), f"delimiter: tab\n{spec}")
+    assert done.out.splitlines()[2].split() == ["patients", "B", "15", "0", "15", "to", "15"]
+    document = infer(TABLE, spec, "--json").json
+    assert by_key(document, "r", "clinic")["A"]["estimate"] == pytest.approx(32 / 102, abs=0.01)
+    (overall,) = [row for row in document["posterior"] if row["quantity"] == "all"]
+    assert (overall["keys"], overall["estimate"]) == ({}, pytest.approx(0.27, abs=0.02))
+
+
+def test_negative_counts_add_up(infer: Infer) -> None:
+    spec = """
+keys: [clinic]
+counts: [relapses]
+non_negative: false
+noise: {law: gaussian, variance: 4}
+totals: [{total: 45}]
+infer: {counts: [relapses], sums: [{name: all, columns: [relapses]}]}
+"""
+    document = infer(TABLE, spec, "--json").json
+    assert document["posterior"][-1]["estimate"] == 45.0
+    # the normal posterior given the sum: each noisy count less a third of the excess, 47 - 45
+    estimates = [row["estimate"] for row in by_key(document, "relapses", "clinic").values()]
+    assert estimates == pytest.approx([31 - 2 / 3, -2 - 2 / 3, 18 - 2 / 3], abs=0.15)
+
+
 def test_partial_pooling_shrinks_groups_toward_each_other(infer: Infer) -> None:
     table = "g,s,f\n" + "".join(f"{k},{s},{f}\n" for k, (s, f) in enumerate([(3, 20), (6, 15), (0, 9), (11, 30)] * 5))
     rate = "{name: r, successes: s, failures: f, pooling: WAY}"
@@ -229,6 +264,9 @@ def test_groups_with_different_noise_are_pooled(infer: Infer) -> None:
         ("scale: 2", "scale: 2, suppressed_below: -5", 3, "a known total needs all its rows"),
         ("scale: 2", "scale_column: clinic", 4, "line 2: column 'clinic' holds 'A'; expected a number"),
         ("scale: 2", "variance_column: others", 0, ""),
+        ("keys", "delimiter: tab\nkeys", 4, "the table has no column 'clinic'"),
+        ("keys", "delimiter: ''\nkeys", 3, "expected one character, or tab"),
+        ("keys", "model: normal\nkeys", 3, "the spec of a release, not of a table"),
         ("name: relapse rate", "name: relapses", 3, "stands for two quantities"),
         ("by: [clinic], ", "by: [clinic], where: {clinic: D}, ", 3, "no row of the table has these keys"),
     ],
