@@ -19,6 +19,8 @@ _NUMBERS = ("estimate", "sd", "low", "high")
 _MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`|*_<>[]"})
 _WHOLE = {"count", "sum", "difference"}
 """The kinds of quantities that are whole numbers."""
+_NO_SD = 1e-6
+"""A whole number with a smaller standard deviation is known exactly."""
 _MOST_ROWS = 200
 """The largest number of rows in the report."""
 
@@ -48,6 +50,8 @@ def _numbers(
 ) -> list[str]:
     if estimate is None or sd is None or low is None or high is None:
         return ["not defined", "", ""]
+    if are_whole and sd < _NO_SD:
+        return [f"{estimate:,.0f}", "0", f"{low:,.0f} to {high:,.0f}"]
     width = high - low or abs(estimate) * 1e-3 or 1.0
     ends = [f"{end:,.0f}" if are_whole else rounded(end, width) for end in (low, high)]
     return [rounded(estimate, width), rounded(sd, width), " to ".join(ends)]

@@ -201,17 +201,24 @@ class TableSpec(Section, frozen=True, kw_only=True):
     suppressed_cells: Literal["missing", "empty"] = "missing"
     totals: tuple[TotalSection, ...] = ()
     infer: InferSection
-    delimiter: Annotated[str, Meta(min_length=1, max_length=1)] = ","
+    delimiter: str = ","
 
     def __post_init__(self) -> None:
         if mistakes := [*self._mistakes()]:
             raise joined(mistakes)
+
+    @property
+    def separator(self) -> str:
+        """The character between the cells of a CSV file."""
+        return "\t" if self.delimiter == "tab" else self.delimiter
 
     def noise_at(self, column: str) -> TableNoise:
         """Return the noise of a column."""
         return self.noise_of.get(column, self.noise)
 
     def _mistakes(self) -> Iterator[SpecError]:
+        if len(self.separator) != 1 or self.separator in '\r\n"':
+            yield SpecError(f"is {self.delimiter!r}; expected one character, or tab", where="delimiter")
         listed = (*self.keys, *self.counts)
         for name in {name for name in listed if listed.count(name) > 1}:
             yield SpecError(f"the column {name!r} is listed twice", where="keys, counts")
@@ -265,6 +272,8 @@ def build_table_spec(document: dict[str, Any]) -> TableSpec:
     """
     for mistake in control_characters(document):
         raise mistake
+    if "model" in document:
+        raise SpecError("this is the spec of a release, not of a table", hint="to start: dpbayes spec init table")
     return convert_section(document, TableSpec)
 
 

@@ -84,5 +84,5 @@ infer:
   #     plus: {columns: [yes], where: {year: 2025}}
   #     minus: {columns: [yes], where: {year: 2024}}
   #     by: [region]
-# delimiter: ","           # of a CSV file
+# delimiter: ","           # between the cells of a CSV file: one character, or tab
 """

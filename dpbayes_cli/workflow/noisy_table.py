@@ -80,7 +80,7 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
     Raises:
         SpecError, SourceError: spec or table are wrong, or do not fit each other.
     """
-    table = TableCells(spec, read_published_table(path, columns_of(spec), spec.delimiter))
+    table = TableCells(spec, read_published_table(path, columns_of(spec), spec.separator))
     table.check_keys()
     noisy = table.noisy
     warnings = [*_implausible(noisy, table.known_totals)]
@@ -100,7 +100,7 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
             rows += _rows(each, summary)
             methods[each.name] = "exact" if summary.is_exact else f"{samples:,} independent draws"
         if each.n_left_out:
-            warnings.append(f"{each.name}: {each.n_left_out} groups are left out, because they lack rows of a term")
+            warnings.append(f"{each.name}: groups left out because they lack rows of a term: {each.n_left_out}")
     return InferredTable(rows, methods, table.n_rows, len(noisy.observed), level, tuple(warnings))
 
 
@@ -137,6 +137,6 @@ def _implausible(cells: NoisyCells, totals: Sequence[KnownTotal]) -> Iterator[st
         number = int((log_tail < np.log(_IMPLAUSIBLE / len(cells.observed))).sum())
         if number:
             yield (
-                f"{number} noisy counts are too far below 0 for noise of the stated law; check its scale "
-                "(a variance is the square of a Gaussian scale), and whether counts may be negative"
+                f"noisy counts too far below 0 for noise of the stated law: {number}; check its scale (a variance is "
+                "the square of a Gaussian scale), and whether counts may be negative"
             )

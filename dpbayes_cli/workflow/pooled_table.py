@@ -13,11 +13,12 @@ from dpbayes_cli.core.registry import noise_law_type
 from dpbayes_cli.inference.cells.quantities import Summary
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, GroupedPosterior
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
+from dpbayes_cli.inference.groups.rates_with_noises import infer_rates_with_noises
 from dpbayes_cli.workflow.table_cells import TableCells
 from dpbayes_cli.workflow.table_quantities import NamedQuantity
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _MAX_DRAWN = 1 << 26
@@ -52,7 +53,7 @@ def infer_pooled(
     """Return the posterior of a rate or share whose groups have similar probabilities.
 
     Raises:
-        SpecError: the cells of the quantity do not have the same noise, or something else is known about them.
+        SpecError: the noise of the cells does not allow it, or something else is known about them.
     """
     quantity, noisy = named.quantity, cells.noisy
     order = quantity.cells[np.argsort(quantity.slots, kind="stable")]
@@ -61,12 +62,9 @@ def infer_pooled(
             raise ValueError("each of its counts must be one cell of the table")
         if np.isin(order, quantity.links.cells()).any() or np.isfinite(noisy.suppressed_below[order]).any():
             raise ValueError("its columns cannot have known totals or suppressed_below")
-        law = _noise(cells, order)
+        posterior = _infer(cells, order.reshape(quantity.n_groups, quantity.n_terms), samples, rng)
     except ValueError as error:
         raise SpecError(f"partial pooling: {error}", where=f"infer: {named.name}", hint="pooling: none") from None
-    observed = np.rint(noisy.observed[order]).astype(np.int64).reshape(quantity.n_groups, quantity.n_terms)
-    outcome = GroupedCounts((1.0,) * quantity.n_terms)
-    posterior = infer_groups(NoisyGroups(outcome, observed, law), "partial", samples, rng)
     names = [_named(name, named.results) for name in posterior.hyperparameters]
     shared = zip(names, posterior.draws.T, strict=True)
     hyperparameters = {name: _four(draws, level) for name, draws in shared}
@@ -74,17 +72,25 @@ def infer_pooled(
     return PooledQuantity(summary, hyperparameters, posterior.method, posterior.warnings)
 
 
-def _noise(cells: TableCells, order: np.ndarray) -> NoiseLaw:
-    """Return the law of the noise that all these cells have; raise ``ValueError`` if they differ."""
-    columns = {cells.spec.counts[cell // cells.n_rows] for cell in order.tolist()}
-    laws = {cells.spec.noise_at(column).law for column in columns}
-    scales = np.unique(cells.noisy.scale[order])
-    if len(laws) > 1 or len(scales) > 1:
-        raise ValueError("all its cells must have the same law and scale of noise")
-    (law,) = laws
+def _infer(cells: TableCells, index: Integers, samples: int, rng: np.random.Generator) -> GroupedPosterior:
+    """Return the posterior of groups, a row of cells each; raise ``ValueError`` if their noise does not allow it."""
+    observed = np.rint(cells.noisy.observed[index]).astype(np.int64)
+    kinds = np.stack([index // cells.n_rows, cells.noisy.scale[index]], axis=-1)
+    kinds, kind_of = np.unique(kinds.reshape(len(index), -1), axis=0, return_inverse=True)
+    laws = [[_law(cells, int(column), scale) for column, scale in kind.reshape(-1, 2)] for kind in kinds]
+    if index.shape[1] == 2:
+        return infer_rates_with_noises(observed, [(s, f) for s, f in laws], kind_of.ravel(), samples, rng)
+    if len({law for kind in laws for law in kind}) > 1:
+        raise ValueError("with three or more categories, all cells must have the same law and scale of noise")
+    outcome = GroupedCounts((1.0,) * index.shape[1])
+    return infer_groups(NoisyGroups(outcome, observed, laws[0][0]), "partial", samples, rng)
+
+
+def _law(cells: TableCells, column: int, scale: float) -> NoiseLaw:
+    law = cells.spec.noise_at(cells.spec.counts[column]).law
     if law not in _INTEGER_LAWS:
         raise ValueError(f"its noise must be one of {', '.join(_INTEGER_LAWS)}")
-    return noise_law_type(_INTEGER_LAWS[law]).parse(float(scales[0]), {})
+    return noise_law_type(_INTEGER_LAWS[law]).parse(scale, {})
 
 
 def _named(name: str, categories: tuple[str, ...]) -> str:

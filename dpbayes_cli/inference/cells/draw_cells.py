@@ -19,7 +19,10 @@ from dpbayes_cli.inference.counts.integer_laws import draw_given_totals, suffix_
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
+_LEAST_DRAWS = 100
 _WIDENINGS = (1, 4, 16)
+_MAX_PRODUCTS = 2e10
+"""The largest number of draws times counts of all windows of a known total; so many take some minutes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +98,11 @@ def _draw_given_total(cells: NoisyCells, known: KnownTotal, size: int, rng: np.r
             low = np.minimum(low, high)
         if not low.sum() <= known.total <= high.sum():
             continue
+        if (affordable := int(_MAX_PRODUCTS / (high - low + 1).sum())) < size:
+            raise SourceError(
+                f"the noise is too wide for {size:,} draws given {known.name}",
+                hint=f"--samples {affordable}" if affordable >= _LEAST_DRAWS else "leave the total out",
+            )
         _, log_mass = log_masses(cells, index, (low, high), np.ones(len(index), dtype=np.int64))
         logs = [row[: width + 1] for row, width in zip(log_mass, high - low, strict=True)]
         tilt = find_tilt(logs, low, known.total)

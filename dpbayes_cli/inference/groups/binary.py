@@ -9,6 +9,7 @@ Both latent counts of a group are summed out (``noisy_pairs``). The hyperparamet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
+    from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
 
 _POINTS = 256
 _LEAST_ESS = 300.0
@@ -128,8 +130,39 @@ def infer_binary(
         prior: the prior.
         rng: the generator.
     """
-    blocks = group_blocks(observed, noises)
-    starts = _starts(observed, noises[0].variance + noises[1].variance, prior)
+    variance = noises[0].variance + noises[1].variance
+    return infer_blocks(group_blocks(observed, noises), _starts(observed, variance, prior), prior, rng)
+
+
+def infer_binary_with_noises(
+    observed: Integers,
+    noises: Sequence[tuple[ComponentNoise, ComponentNoise]],
+    noise_of: Integers,
+    prior: BinaryPrior,
+    rng: np.random.Generator,
+) -> BinaryGroups:
+    """Return the posterior of the success probabilities of groups with different noise.
+
+    Args:
+        observed: the noisy counts of successes and failures, shape (n_groups, 2).
+        noises: the laws of the noise of the two components, for each kind of noise.
+        noise_of: the kind of each group's noise, shape (n_groups,).
+        prior: the prior.
+        rng: the generator.
+    """
+    members: list[Integers] = []
+    pairs: list[NoisyPairs] = []
+    for k, each in enumerate(noises):
+        groups = np.flatnonzero(noise_of == k)
+        blocks = group_blocks(observed[groups], each)
+        members += [groups[part] for part in blocks.members]
+        pairs += blocks.pairs
+    variance = float(np.mean([noises[k][0].variance + noises[k][1].variance for k in noise_of.tolist()]))
+    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), _starts(observed, variance, prior), prior, rng)
+
+
+def infer_blocks(blocks: GroupBlocks, starts: Floats, prior: BinaryPrior, rng: np.random.Generator) -> BinaryGroups:
+    """Return the posterior of the success probabilities of groups, given guesses of the hyperparameters."""
 
     def log_density(points: Floats) -> Floats:
         return np.asarray(prior.log_density(points) + blocks.log_likelihood(prior.law(points)))

@@ -23,7 +23,7 @@ from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer_binary
 from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
-from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_posterior import DrawGroups, GroupedPosterior, Pooling
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -44,6 +44,25 @@ def infer_grouped_counts(
         rest = observed.sum(axis=1) - observed[:, k]
         prior = BinaryPrior(concentration[k], concentration.sum() - concentration[k], pooling == "partial")
         parts.append(infer_binary(np.stack([observed[:, k], rest], axis=1), noises, prior, rng))
+    return collect(
+        parts,
+        concentration,
+        pooling,
+        samples,
+        rng,
+        lambda size, generator: _draw(parts, observation, concentration, size, generator),
+    )
+
+
+def collect(
+    parts: list[BinaryGroups],
+    concentration: Floats,
+    pooling: Pooling,
+    samples: int,
+    rng: np.random.Generator,
+    sampler: DrawGroups,
+) -> GroupedPosterior:
+    """Return the posterior of groups, given that of each category against all others; see ``infer_groups``."""
     summaries = [part.summarize(rng) for part in parts]
     means = np.stack([each.means for each in summaries], axis=1)
     sds = np.stack([each.sds for each in summaries], axis=1)
@@ -61,7 +80,7 @@ def infer_grouped_counts(
         new_group=new_group,
         method=_method(pooling),
         monte_carlo=max(each.monte_carlo for each in summaries),
-        sampler=lambda size, generator: _draw(parts, observation, concentration, size, generator),
+        sampler=sampler,
         warnings=_warnings(parts),
     )
 
