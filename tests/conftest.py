@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -124,23 +123,6 @@ def dpbayes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         captured = capsys.readouterr()
         assert isinstance(leaving.value.code, int)
         return Result(leaving.value.code, captured.out, captured.err)
-
-    return invoke
-
-
-@pytest.fixture
-def shell() -> Cli:
-    """Run the command line in a process of its own."""
-
-    def invoke(*arguments: str | Path, stdin: bytes = b"", timeout: float = 120.0) -> Result:
-        done = subprocess.run(
-            [sys.executable, "-m", "dpbayes_cli", *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
-        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return invoke
 

@@ -11,7 +11,6 @@ import numpy as np
 from tests.commands.networks import spec_file
 from tests.conftest import Cli
 
-CLASSIFIERS = ["logistic-regression", "probit-regression", "svm"]
 REGRESSIONS = ["huber-regression", "quantile-regression"]
 LEVEL = 0.8
 LOWER, UPPER = 0.0, 40.0

@@ -23,6 +23,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import ROOT, Cli, often
+from tests.faults.summary import summary_of
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
 
@@ -38,22 +39,11 @@ def can_trace() -> bool:
 traced = pytest.mark.skipif(not can_trace(), reason="strace cannot watch a process here")
 
 
-def sweep(place: Path, *faults: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.faults.errors", str(place), *faults],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print({key: summary[key] for key in ("calls", "faults", "aborts", "losses")})
-    return summary
-
-
 @pytest.mark.faults
 @pytest.mark.slow
 @traced
 def test_a_release_that_cannot_sync_or_rename_is_finished_by_the_same_command(tmp_path: Path) -> None:
-    summary = sweep(tmp_path / "faults", "fsync:EIO", "renameat2:ENOSPC")
+    summary = summary_of("errors", tmp_path / "faults", "fsync:EIO", "renameat2:ENOSPC")
     assert summary["faults"] >= 8
     assert summary["aborts"] == 0
     assert summary["violations"] == []
@@ -63,7 +53,7 @@ def test_a_release_that_cannot_sync_or_rename_is_finished_by_the_same_command(tm
 @traced
 @pytest.mark.slow
 def test_any_call_that_fails_leaves_a_release_that_the_same_command_finishes(tmp_path: Path) -> None:
-    summary = sweep(tmp_path / "faults")
+    summary = summary_of("errors", tmp_path / "faults")
     assert summary["faults"] >= 500
     assert summary["violations"] == []
 

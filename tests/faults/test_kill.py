@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT, Cli, often
-
-
-def sweep(kind: str, place: Path, module: str = "tests.faults.harness") -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", module, kind, str(place)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(f"{kind}: {summary['steps']} steps, {summary['runs']} runs, {summary['losses']} losses")
-    return summary
+from tests.faults.summary import summary_of
 
 
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["single", "terminate", "anchored", "bounds", "network", "hmm", "gibbs"])
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
-    summary = sweep(kind, tmp_path / "faults")
+    summary = summary_of("harness", kind, tmp_path / "faults")
     assert summary["steps"] >= 40
     assert summary["violations"] == []
 
@@ -37,7 +25,7 @@ def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, 
 @pytest.mark.faults
 @pytest.mark.slow
 def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: Path) -> None:
-    summary = sweep("pairs", tmp_path / "faults")
+    summary = summary_of("harness", "pairs", tmp_path / "faults")
     assert summary["violations"] == []
     assert summary["runs"] == summary["steps"] ** 2
 
@@ -47,7 +35,7 @@ def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: P
     "kind", ["adopt", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("anchor", "move", "backup", "salvage"))]
 )
 def test_upkeep_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
-    summary = sweep(kind, tmp_path / "faults", "tests.faults.keeping")
+    summary = summary_of("keeping", kind, tmp_path / "faults")
     assert summary["steps"] >= 8
     assert summary["violations"] == []
 
@@ -117,13 +105,7 @@ def test_a_schedule_killed_at_any_step_is_charged_once_and_draws_each_release_on
 @pytest.mark.slow
 @pytest.mark.parametrize("nights", [3, 365])
 def test_a_schedule_whose_runs_are_killed_releases_each_night_once(nights: int, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.faults.nights", str(tmp_path / "nights"), str(nights)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(f"{nights} nights: {summary['kills']} runs were killed")
+    summary = summary_of("nights", tmp_path / "nights", nights)
     assert summary["violations"] == []
     assert summary["kills"] > nights / 4
     assert (summary["bundles"], summary["charged"], summary["opened"]) == (nights, nights, 1)
