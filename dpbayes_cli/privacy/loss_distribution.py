@@ -43,7 +43,6 @@ _MOST_CELLS = 2e6
 _NEGLIGIBLE = 1e-3
 """The share of the variance of the privacy loss that the grid may add if it is wider than some losses."""
 _UP = Context(prec=6, rounding=ROUND_CEILING)
-_CANNOT_PRICE = "a schedule cannot price this mechanism"
 
 
 @dataclass(frozen=True)
@@ -145,12 +144,14 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
             yield DominatingPair(mu=_up(guarantee.mu)), 1
         case ZeroConcentrated():
             raise BudgetError(
-                f"{_CANNOT_PRICE}: its guarantee is the rho of zCDP, which gives no pair of distributions",
+                "a schedule cannot price this mechanism: its guarantee is the rho of zCDP, which gives no pair of "
+                "distributions",
                 hint=f"for noise of the same size, state privacy: {{mu: {short_text((2 * guarantee.rho).sqrt())}}}",
             )
         case _:
             raise BudgetError(
-                f"{_CANNOT_PRICE}: its guarantee is a curve of Renyi divergences, which gives no pair of distributions",
+                "a schedule cannot price this mechanism: its guarantee is a curve of Renyi divergences, which gives no "
+                "pair of distributions",
                 hint="choose a mechanism with a pure epsilon or with Gaussian DP, such as laplace",
             )
 

@@ -100,6 +100,18 @@ def test_a_broken_ledger_is_exit_7_for_verify_and_6_for_the_rest(dpbayes: Cli, c
     assert dpbayes("budget", "show").code == 6
 
 
+def test_amounts_have_six_digits_and_costs_are_rounded_up(dpbayes: Cli, coin: Path) -> None:
+    """A release costs 0.0019634515... of a squared mu of 1; --json holds all digits."""
+    assert dpbayes("budget", "open", "coin", "--mu", "1").code == 0
+    ask = ["release", coin, "--model", "beta-bernoulli", "--fresh", "--out"]
+    assert "remaining mu_squared 0.998036 in account coin" in dpbayes(*ask, "a", "--eps", "0.05").out
+    row = dpbayes("budget", "show").out.splitlines()[1].split()
+    assert row[2:5] == ["0.998036", "1", "0.00196346"]
+    assert len(dpbayes("budget", "show", "--json").json["accounts"][0]["spent"]["mu_squared"]) > 30
+    refused = dpbayes(*ask, "b", "--eps", "2").err.splitlines()
+    assert {"requested: mu_squared 3.03583", "remaining: mu_squared 0.998036"} <= {line.strip() for line in refused}
+
+
 @pytest.mark.parametrize(
     ("total", "shown", "spent"),
     [
