@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     *(f"docs/tutorials/{name}.md" for name in ("first-release", "classifier", "arviz-and-r", "notebook")),
+    "docs/how-to/groups.md",
     "docs/how-to/noisy-tables.md",
 )
 """The pages whose examples are run."""
