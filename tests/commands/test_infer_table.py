@@ -235,6 +235,11 @@ def test_groups_with_different_noise_are_pooled(infer: Infer) -> None:
         "gaussian, scale: 1.5", "discrete-gaussian, scale: 2"
     )
     assert len(infer(table, same, "--json").json["posterior"]) == 7 + 60
+    two = spec.replace(rate, shares.replace(", v]", "]"))
+    found = infer(table, two, "--json").json["posterior"]
+    assert [row["quantity"] for row in found[:4]] == ["r: mean s", "r: sd s", "r: records", "r"]
+    assert found[3]["estimate"] + found[4]["estimate"] == pytest.approx(1.0)
+    assert found[3]["low"] + found[4]["high"] == pytest.approx(1.0)
     assert "its noise must be one of" in infer(table, same.replace("discrete-gaussian", "laplace")).err
 
 
