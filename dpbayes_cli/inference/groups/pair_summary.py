@@ -10,7 +10,7 @@ law. Quantiles of the number of records are those of the gamma law with the same
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betainc, betaincinv, expit, gammaincinv, logit, ndtr, ndtri
@@ -20,6 +20,8 @@ from dpbayes_cli.inference.groups.grouped_posterior import LEVELS
 from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpbayes_cli.base.numeric import Floats
 
 _FIRST_DRAWS, _MOST_DRAWS = 64, 512
@@ -153,7 +155,7 @@ def _grid(moments: _Moments) -> Floats:
     return np.unique([*_ENDS, *np.quantile(places, np.linspace(0.0, 1.0, n_points))])
 
 
-def _logit(probability: Floats) -> Floats:
+def _logit(probability: NDArray[np.floating[Any]]) -> Floats:
     """Return the logits, without infinite ones."""
     return np.asarray(logit(np.clip(probability, 1e-300, 1.0 - 1e-16)))
 
@@ -214,7 +216,7 @@ def _quantiles(moments: _Moments, few: _Moments, places: Floats, cdf: Floats) ->
     return np.sort(np.stack(columns, axis=1), axis=1)
 
 
-def _normal(probability: Floats) -> Floats:
+def _normal(probability: NDArray[np.floating[Any]]) -> Floats:
     """Return the normal quantiles of probabilities that are not too close to 0 or 1."""
     return np.asarray(ndtri(np.clip(probability, _SURE, 1.0 - _SURE)))
 

@@ -9,16 +9,16 @@ with a flat prior of the number of records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from dpbayes_cli.core.noisy_observation import GroupedCounts
-from dpbayes_cli.inference.groups.binary import BinaryPrior, infer_binary
+from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer_binary
 from dpbayes_cli.inference.groups.component_noise import component_noise
+from dpbayes_cli.inference.groups.group_blocks import group_blocks
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior
-from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
+from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, sample_density
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.inference.groups.group_cells import SimulatedGroups, simulate_groups
@@ -71,8 +71,8 @@ def simulate_ranks(size: float, scale: float, trials: int, n_groups: int, seed: 
 def assert_calibrated(ranks: Ranks, margin: float) -> None:
     for values in (ranks.phi, ranks.spread, ranks.theta):
         assert_uniform(values, FALSE_FAIL)
-    error = float(np.std(ranks.coverage) / np.sqrt(len(ranks.coverage)))
-    assert abs(np.mean(ranks.coverage) - 0.9) < margin + 5.0 * error
+    error = max(float(np.std(ranks.coverage)), 0.08) / np.sqrt(len(ranks.coverage))
+    assert abs(np.mean(ranks.coverage) - 0.9) < margin + 5.0 * error, f"coverage {np.mean(ranks.coverage):.3f}"
 
 
 def test_groups_are_calibrated() -> None:
@@ -101,23 +101,29 @@ def test_categories_are_calibrated_in_a_long_run(n_categories: int) -> None:
 
 
 def misjudged(kind: str, simulated: SimulatedGroups, rng: np.random.Generator) -> float:
-    """Return the coverage of 90 % intervals given fixed hyperparameters that are not right."""
+    """Return the coverage of 90 % intervals given hyperparameters that were inferred with a mistake."""
     observation = simulated.observation
-    assert isinstance(observation.outcome, GroupedCounts)
     noises = (component_noise(observation.noise, 1),) * 2
     prior = BinaryPrior(1.0, 1.0, True)
+    blocks = group_blocks(observation.observed, noises)
     if kind == "plug-in":
         exact = (component_noise(DiscreteLaplace(0.02), 1),) * 2
         fitted = infer_binary(np.maximum(observation.observed, 0), exact, prior, rng).hyperparameters
-        point = fitted.weights @ fitted.points
-    else:  # all numbers of records have nearly the same probability
-        fitted = infer_binary(observation.observed, noises, prior, rng).hyperparameters
-        point = fitted.weights @ fitted.points
-        point[2:] = [np.log(1e6), 0.0]
-    groups = infer_binary(observation.observed, noises, prior, rng)
-    groups = replace(groups, hyperparameters=WeightedPoints(point[None, :], np.ones(1)))
-    quantiles, theta = groups.summarize(rng).quantiles, simulated.theta[:, 0]
-    return float(((quantiles[:, 0] <= theta) & (theta <= quantiles[:, 2])).mean())
+        sample = WeightedPoints(fitted.weights[None, :] @ fitted.points, np.ones(1))
+    else:
+
+        def extended(points: np.ndarray) -> np.ndarray:
+            """Add a size law that gives nearly the same probability to all numbers of records."""
+            return np.column_stack([points, np.full(len(points), np.log(1e6)), np.zeros(len(points))])
+
+        def log_density(points: np.ndarray) -> np.ndarray:
+            law = prior.law(extended(points))
+            return np.asarray(prior.log_density(extended(points)) + blocks.log_likelihood(law))
+
+        fitted = sample_density(log_density, np.array([[-1.0, -3.0]]), 64, 50, rng)
+        sample = WeightedPoints(extended(fitted.points), fitted.weights)
+    quantiles = BinaryGroups(blocks, prior, sample).summarize(rng).quantiles
+    return float(((quantiles[:, 0] <= simulated.theta[:, 0]) & (simulated.theta[:, 0] <= quantiles[:, 2])).mean())
 
 
 @pytest.mark.parametrize("kind", ["plug-in", "flat sizes"])
@@ -125,6 +131,6 @@ def test_wrong_hyperparameters_lose_coverage(kind: str) -> None:
     """So coverage shows a miscalibration."""
     rng, found = np.random.default_rng(5), []
     for _ in range(4):
-        simulated = simulate_groups(300, 20.0, 4.0, rng, phi=np.array([0.2, 0.8]), kappa=20.0)
+        simulated = simulate_groups(300, 5.0, 4.0, rng, phi=np.array([0.1, 0.9]), kappa=5.0)
         found.append(misjudged(kind, simulated, rng))
-    assert abs(np.mean(found) - 0.9) > 0.04
+    assert abs(np.mean(found) - 0.9) > 0.04, found
