@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _FIRST_DRAWS, _MOST_DRAWS = 64, 512
-_GRID_DRAWS = (16, 96)
+_GRID_DRAWS, _GRID_TABLES = (16, 96), 2000
 _MONTE_CARLO, _GRID_MONTE_CARLO = 0.02, 0.05
 _POINTS = (16, 48)
 """The smallest and largest number of points of the grid."""
@@ -74,9 +74,10 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSu
     moments = first
     if n_draws > _FIRST_DRAWS:
         moments = _merged(first, _moments(pairs, law.part(slice(_FIRST_DRAWS, n_draws))), n_draws - _FIRST_DRAWS)
-    few = law.part(slice(int(np.clip((ratio / _GRID_MONTE_CARLO) ** 2, *_GRID_DRAWS))))
+    places = _grid(moments)
+    most = max(_GRID_DRAWS[0], min(_GRID_DRAWS[1], _GRID_TABLES // len(places)))
+    few = law.part(slice(int(np.clip((ratio / _GRID_MONTE_CARLO) ** 2, _GRID_DRAWS[0], most))))
     if pairs.grid.is_small:
-        places = _grid(moments)
         cdf, above = _cdf(pairs, few, expit(places), overall)
         quantiles = _quantiles(moments, _moments(pairs, few), places, cdf)
     else:
