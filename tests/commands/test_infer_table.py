@@ -91,6 +91,13 @@ def test_files_hold_all_rows_and_the_report_names_the_spec(infer: Infer, place: 
     assert (place / "again" / "posterior.csv").read_text().startswith("quantity,kind,category,clinic,estimate")
 
 
+def test_keys_cannot_break_the_report_or_the_terminal(infer: Infer, place: Path) -> None:
+    done = infer(TABLE.replace("A,", '"=A|\n\x1b[31m*x*",'), SPEC, "--out", "out", "--samples-format", "csv")
+    assert "\x1b" not in done.out
+    assert "| =A\\|  \\[31m\\*x\\* |" in (place / "out" / "report.md").read_text()
+    assert "'=A|" in (place / "out" / "posterior.csv").read_text()
+
+
 def test_the_same_seed_gives_the_same_result(infer: Infer) -> None:
     results = [infer(TABLE, SPEC, "--json", *flags).json["posterior"] for flags in ((), (), ("--seed", "5"))]
     assert results[0] == results[1] != results[2]
