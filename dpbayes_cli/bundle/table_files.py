@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import OutputError
@@ -109,14 +110,19 @@ def _write_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
         engine.unregister("posterior")
 
 
+def _escape(text: str) -> str:
+    """Return a text of the table as Markdown on one line."""
+    return CONTROL_CHARACTERS.sub(" ", text).translate(_MARKS)
+
+
 def _report(document: Mapping[str, Any]) -> str:
     rows = document["posterior"]
     columns, cells = shown_table(rows[:_MOST_ROWS], document["interval"])
     lines = ["# The posterior of a table of noisy counts", ""]
     lines += [f"Table: `{document['table']}`, {document['n_rows']:,} rows, {document['n_cells']:,} noisy counts.", ""]
-    lines += [f"- **Warning**: {warning}." for warning in document["warnings"]]
-    lines += [f"- {name.translate(_MARKS)}: {method}." for name, method in document["methods"].items()]
-    table = [columns, ["---"] * len(columns), *([cell.translate(_MARKS) for cell in row] for row in cells)]
+    lines += [f"- **Warning**: {_escape(warning)}." for warning in document["warnings"]]
+    lines += [f"- {_escape(name)}: {method}." for name, method in document["methods"].items()]
+    table = [columns, ["---"] * len(columns), *([_escape(cell) for cell in row] for row in cells)]
     lines += ["", *("| " + " | ".join(row) + " |" for row in table)]
     if left_out := len(rows) - len(cells):
         lines += ["", f"{left_out:,} more rows are in the file of the posterior."]

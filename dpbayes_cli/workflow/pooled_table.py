@@ -96,6 +96,8 @@ def _law(cells: TableCells, column: int, scale: float) -> NoiseLaw:
 def _named(name: str, categories: tuple[str, ...]) -> str:
     """Return the name of a hyperparameter, with the category in place of its index."""
     word, _, index = name.partition(" ")
+    if len(categories) == 2 and word != "records":
+        index = "0"  # the only parameter is the probability of the first category
     return f"{word} {categories[int(index)]}" if index else word
 
 

@@ -91,6 +91,13 @@ def test_files_hold_all_rows_and_the_report_names_the_spec(infer: Infer, place: 
     assert (place / "again" / "posterior.csv").read_text().startswith("quantity,kind,category,clinic,estimate")
 
 
+def test_keys_cannot_break_the_report_or_the_terminal(infer: Infer, place: Path) -> None:
+    done = infer(TABLE.replace("A,", '"=A|\n\x1b[31m*x*",'), SPEC, "--out", "out", "--samples-format", "csv")
+    assert "\x1b" not in done.out
+    assert "| =A\\|  \\[31m\\*x\\* |" in (place / "out" / "report.md").read_text()
+    assert "'=A|" in (place / "out" / "posterior.csv").read_text()
+
+
 def test_the_same_seed_gives_the_same_result(infer: Infer) -> None:
     results = [infer(TABLE, SPEC, "--json", *flags).json["posterior"] for flags in ((), (), ("--seed", "5"))]
     assert results[0] == results[1] != results[2]
@@ -235,6 +242,11 @@ def test_groups_with_different_noise_are_pooled(infer: Infer) -> None:
         "gaussian, scale: 1.5", "discrete-gaussian, scale: 2"
     )
     assert len(infer(table, same, "--json").json["posterior"]) == 7 + 60
+    two = spec.replace(rate, shares.replace(", v]", "]"))
+    found = infer(table, two, "--json").json["posterior"]
+    assert [row["quantity"] for row in found[:4]] == ["r: mean s", "r: sd s", "r: records", "r"]
+    assert found[3]["estimate"] + found[4]["estimate"] == pytest.approx(1.0)
+    assert found[3]["low"] + found[4]["high"] == pytest.approx(1.0)
     assert "its noise must be one of" in infer(table, same.replace("discrete-gaussian", "laplace")).err
 
 

@@ -123,11 +123,8 @@ class NoisyCells:
         order = np.argsort(size, kind="stable")
         start = 0
         while start < len(order):
-            stop = start + 1
-            while stop < len(order) and (2 * (stop - start) * size[order[min(2 * stop - start, len(order)) - 1]]) <= (
-                _MAX_ELEMENTS
-            ):
-                stop = min(2 * stop - start, len(order))
+            elements = np.arange(1, len(order) - start + 1) * size[order[start:]]  # ascending, as the sizes are
+            stop = start + max(1, int(np.searchsorted(elements, _MAX_ELEMENTS, side="right")))
             yield order[start:stop]
             start = stop
 
