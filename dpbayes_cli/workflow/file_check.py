@@ -264,10 +264,10 @@ def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
             )
 
 
-def _index(names: Sequence[str], wanted: str | None) -> int | None:
+def _index(names: Sequence[str], wanted: str | None, others: Sequence[str | None]) -> int | None:
     """Return the index of a column; None if a release would refuse its name."""
     try:
-        return column_index(names, wanted)
+        return column_index(names, wanted, others=others)
     except SourceError:
         return None
 
@@ -276,8 +276,9 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
     """Add the invalid cells of each column that the spec names and the file has."""
     model, relation, indices = spec.build_model(), table.relation(spec.source.quote), []
     flags = spec.domain.__struct_fields__ if len(model.columns) == 1 else ()
-    for column, wanted in zip(model.columns, model.column_names or (spec.column,), strict=False):
-        index = _index(table.names, wanted)
+    names = [name or None for name in model.column_names] or [spec.column]
+    for column, wanted in zip(model.columns, names, strict=False):
+        index = _index(table.names, wanted, names)
         if index is None:
             if wanted is None:
                 check.advice.append("name the column that the model reads: --column NAME")

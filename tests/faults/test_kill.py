@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,7 @@ def test_publishing_before_sealing_is_caught(tmp_path: Path) -> None:
         """
 import sys
 from pathlib import Path
+from typing import Any
 import tests.faults.harness as harness
 from dpbayes_cli.ledger.ledger import Ledger
 

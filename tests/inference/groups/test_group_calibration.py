@@ -17,7 +17,6 @@ import pytest
 from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer_binary
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.group_blocks import group_blocks
-from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, sample_density
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
