@@ -106,7 +106,7 @@ def sample_density(
 def peak_proposal(log_density: LogDensity, starts: Floats) -> Proposal:
     """Return a proposal with the mode and the curvature of a density; see ``sample_density``."""
     mode, precision = find_mode(log_density, starts)
-    return Proposal(mode, _root(np.linalg.inv(precision)))
+    return Proposal(mode, _root(np.asarray(np.linalg.inv(precision), dtype=np.float64)))
 
 
 def sample_around(
