@@ -17,22 +17,27 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _SIZE_NODES, _SIZE_CANDIDATES = 27, 200
-_KINK = np.linspace(-8.0, 8.0, 65)
-_TABLE_POINTS = 2049
-_MOST_PARTS = 12
-"""A gap between nodes of sizes is divided into at most this many parts."""
+_NEAR_NOISY_SIZE = np.linspace(-8.0, 8.0, 65)
+"""Distances of candidates from the noisy size, in noise scales."""
 _SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])
 """The smallest possible sizes are nodes, because the law of the sizes may be concentrated on them."""
 _WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
-_COMMON, _LOCAL = 18, 21
-_FEW_COMMON = 5
+"""The window of sizes ends where the noise is exp(-16) times less likely than zero noise, and contains sizes within
+four noise scales of the noisy size."""
+_TABLE_POINTS = 2049
+_MOST_PARTS = 12
+"""A gap between nodes of sizes is divided into at most this many parts."""
+_COMMON, _LOCAL, _FEW_COMMON = 18, 21, 5
+"""The numbers of nodes that are evenly spaced in the core, that follow the group's posterior, and that are evenly
+spaced in the core after a refinement."""
+_LOCAL_REACH = 6.0
 _TAIL_OFFSETS = np.array([2.4, 3.0, 3.6, 4.3, 5.2])
 """Distances of nodes from the mean, in standard deviations, where the posterior may fall fast between other nodes."""
-_LOCAL_REACH = 6.0
 _OUTSIDE = (0.02, 0.1, 0.4)
 """Places of nodes outside the core, as shares of the distance from the core to an end of the domain."""
-_TINY = 1e-9
 _MONITOR_POWER = 0.25
+"""The density of nodes is proportional to this power of the posterior density, so that nodes reach into its tails."""
+_TINY = 1e-9
 
 
 def log_noise_of_size(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
@@ -73,8 +78,8 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
     low = np.floor(np.maximum(low, 0.0))
     high = np.ceil(np.maximum(high, low + 2.0))
     candidates = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SIZE_CANDIDATES)
-    most_likely = np.clip(near[:, None] + scale * _KINK, low[:, None], high[:, None])
-    candidates = np.sort(np.concatenate([candidates, most_likely], axis=1), axis=1)
+    likely = np.clip(near[:, None] + scale * _NEAR_NOISY_SIZE, low[:, None], high[:, None])
+    candidates = np.sort(np.concatenate([candidates, likely], axis=1), axis=1)
     table = np.expm1(np.linspace(0.0, np.log1p(high.max()), _TABLE_POINTS))
     sizes = np.logaddexp.reduce([log_sizes(table, *law) for law in zip(mean, shape, strict=True)])
     log_weight = log_noise_of_size(noise, steps, observed, candidates) + np.interp(candidates, table, sizes)
