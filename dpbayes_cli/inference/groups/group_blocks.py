@@ -1,7 +1,8 @@
 """Divide groups into blocks of similar counts, each with small tables of the joint law of the latent counts.
 
-All groups with counts up to 1,500 are one block. The others are divided into squares with sides of 8 on the scale of
-the square roots of both counts, where tables have a constant density of nodes (``count_axis``).
+All groups with counts up to 1,500, or up to twice the reach of the noise, are one block. The others are divided into
+squares with sides of 8 on the scale of the square roots of both counts, where tables have a constant density of nodes
+(``count_axis``).
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def group_blocks(observed: Integers, noises: tuple[ComponentNoise, ComponentNois
         noises: the laws of the noise of the two components.
     """
     tiles = 1 + (np.sqrt(np.maximum(observed, 0)) / _SIDE).astype(np.int64)
-    tiles[(observed <= _SMALL_COUNTS).all(axis=1)] = 0
+    small = max(_SMALL_COUNTS, 2 * max(noise.reach for noise in noises))
+    tiles[(observed <= small).all(axis=1)] = 0
     _, block_of = np.unique(tiles, axis=0, return_inverse=True)
     order = np.argsort(block_of, kind="stable")
     members = tuple(np.split(order, np.cumsum(np.bincount(block_of))[:-1]))

@@ -9,6 +9,7 @@ from scipy.stats import beta, betabinom, nbinom
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.count_axis import interpolation, spaced_counts
 from dpbayes_cli.inference.groups.count_tables import CountGrid, CountLaw, beta_cdf_tables
+from dpbayes_cli.inference.groups.group_blocks import group_blocks
 from dpbayes_cli.inference.groups.noisy_pairs import noisy_pairs
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -74,6 +75,27 @@ def test_sums_over_the_noise_agree_with_full_sums(noise: NoiseLaw, values: tuple
     found = pairs.sums(tables)[0][pairs.pair_of]
     largest = [kernel.max(axis=1) for kernel in kernels]
     assert np.allclose(found, exact / largest[0] / largest[1], rtol=1e-4)
+
+
+def test_blocks_of_large_groups_have_the_likelihood_of_one_table() -> None:
+    rng = np.random.default_rng(4)
+    n = rng.poisson(rng.gamma(2.0, 1000.0, 30))
+    s = rng.binomial(n, rng.beta(4.0, 6.0, 30))
+    observed = np.stack([s, n - s], axis=1) + DiscreteLaplace(5.0).simulate(rng, (30, 2))
+    noises = (component_noise(DiscreteLaplace(5.0), 1),) * 2
+    law = CountLaw(np.array([4.0, 2.0]), np.array([6.0, 5.0]), np.array([2000.0, 1500.0]), np.array([2.0, 1.0]))
+    blocks = group_blocks(observed, noises)
+    assert len(blocks.pairs) > 2
+    assert np.allclose(blocks.log_likelihood(law), noisy_pairs(observed, noises).log_likelihood(law), atol=1e-3)
+    assert (
+        blocks.gather(
+            [
+                observed[each][np.unique(pairs.pair_of, return_index=True)[1]]
+                for each, pairs in zip(blocks.members, blocks.pairs, strict=True)
+            ]
+        )
+        == observed
+    ).all()
 
 
 def test_the_noise_of_a_sum_is_a_convolution() -> None:
