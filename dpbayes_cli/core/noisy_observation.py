@@ -316,11 +316,13 @@ class NoisyGroups:
         outcome: what is observed of each record, and the stated prior.
         observed: privatized integers, shape (n_groups, n_components).
         noise: the law of the noise, which is independent for each cell, and the same for all cells.
+        parents: the index of each group's parent, from 0, shape (n_groups,); None if groups have no parents.
     """
 
     outcome: GroupedCounts | GroupedSums
     observed: Integers
     noise: NoiseLaw
+    parents: Integers | None = None
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences

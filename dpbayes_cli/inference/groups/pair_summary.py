@@ -85,17 +85,32 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSu
         cdf, above = _cdf(pairs, few, expit(places), overall)
         quantiles = _quantiles(moments, _moments(pairs, few), places, cdf)
     else:
-        a, b = _beta_shapes(moments)
-        quantiles = np.stack([betaincinv(a, b, level) for level in LEVELS], axis=1)
-        above = 1.0 - np.mean([betainc(a, b, each) for each in overall[: len(few)]], axis=0)
-    return PairSummary(
-        moments.theta,
-        moments.theta_sd,
-        quantiles,
-        _size_summary(moments),
-        above,
-        float((moments.theta_spread / moments.theta_sd).max()) / np.sqrt(max(n_draws, _FIRST_DRAWS)),
-    )
+        quantiles, above = _beta_summary(moments, overall[: len(few)])
+    return _summary(moments, quantiles, above)
+
+
+def summarize_rows(rows: Floats, n_draws: int, overall: Floats) -> PairSummary:
+    """Return summaries with the quantiles of Beta laws.
+
+    Args:
+        rows: means of theta, theta^2, E[theta | hyperparameters]^2, n and n^2 over draws, shape (5, n).
+        n_draws: the number of draws.
+        overall: draws of the mean over all groups.
+    """
+    moments = _Moments(rows, n_draws)
+    return _summary(moments, *_beta_summary(moments, overall))
+
+
+def _summary(moments: _Moments, quantiles: Floats, above: Floats) -> PairSummary:
+    error = float((moments.theta_spread / moments.theta_sd).max()) / np.sqrt(moments.n_draws)
+    return PairSummary(moments.theta, moments.theta_sd, quantiles, _size_summary(moments), above, float(error))
+
+
+def _beta_summary(moments: _Moments, overall: Floats) -> tuple[Floats, Floats]:
+    """Return the quantiles of Beta laws and their probabilities above the mean over all groups."""
+    a, b = _beta_shapes(moments)
+    above = 1.0 - np.mean([betainc(a, b, each) for each in overall], axis=0)
+    return np.stack([betaincinv(a, b, level) for level in LEVELS], axis=1), above
 
 
 def mean_probability(pairs: NoisyPairs, law: CountLaw) -> Floats:
@@ -130,23 +145,24 @@ def _merged(one: _Moments, other: _Moments, n_other: int) -> _Moments:
 
 
 def _moments(pairs: NoisyPairs, law: CountLaw) -> _Moments:
-    s, f = pairs.successes.nodes, pairs.failures.nodes
-    n = (s[:, None] + f).astype(np.float64)
     rows = np.zeros((5, len(pairs.numbers)))
     for part in pairs.batches(law):
-        values = law.part(part)
-        tables, _ = pairs.grid.tables(values)
-        total = np.maximum(pairs.sums(tables), 1e-280)
-        kappa = (values.a + values.b)[:, None, None] + n
-        success = values.a[:, None, None] + s[:, None]
-        by_theta = tables * (success / kappa)
-        theta = pairs.sums(by_theta) / total
-        square = pairs.sums(by_theta * ((success + 1.0) / (kappa + 1.0))) / total
-        by_size = tables * n
-        size = pairs.sums(by_size) / total
-        size_square = pairs.sums(by_size * n) / total
+        theta, square, size, size_square = moments_by_value(pairs, law.part(part))
         rows += np.stack([theta, square, theta**2, size, size_square]).sum(axis=1)
     return _Moments(rows / len(law), len(law))
+
+
+def moments_by_value(pairs: NoisyPairs, law: CountLaw) -> Floats:
+    """Return the posterior means of theta, theta^2, n and n^2, shape (4, n_values, n_pairs)."""
+    s, f = pairs.successes.nodes, pairs.failures.nodes
+    n = (s[:, None] + f).astype(np.float64)
+    tables, _ = pairs.grid.tables(law)
+    total = np.maximum(pairs.sums(tables), 1e-280)
+    kappa = (law.a + law.b)[:, None, None] + n
+    success = law.a[:, None, None] + s[:, None]
+    by_theta, by_size = tables * (success / kappa), tables * n
+    square = by_theta * ((success + 1.0) / (kappa + 1.0))
+    return np.stack([pairs.sums(each) / total for each in (by_theta, square, by_size, by_size * n)])
 
 
 def _grid(moments: _Moments) -> Floats:
