@@ -89,16 +89,38 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSu
     return _summary(moments, quantiles, above)
 
 
-def summarize_rows(rows: Floats, n_draws: int, overall: Floats) -> PairSummary:
-    """Return summaries with the quantiles of Beta laws.
+@dataclass(frozen=True, eq=False)
+class DistributionFunctions:
+    """Distribution functions of the success probabilities for a few draws of the hyperparameters.
+
+    Attributes:
+        rows: the moments for these draws; see ``summarize_rows``.
+        places: ascending logits, shape (n_points,).
+        cdf: the probabilities below them, shape (n_points, n).
+    """
+
+    rows: Floats
+    places: Floats
+    cdf: Floats
+
+
+def quantile_places(rows: Floats) -> Floats:
+    """Return ascending logits where most of the posteriors' quantiles lie, given moments; see ``summarize_rows``."""
+    return _grid(_Moments(rows, 1))
+
+
+def summarize_rows(rows: Floats, n_draws: int, overall: Floats, few: DistributionFunctions) -> PairSummary:
+    """Return the summaries of groups.
 
     Args:
         rows: means of theta, theta^2, E[theta | hyperparameters]^2, n and n^2 over draws, shape (5, n).
         n_draws: the number of draws.
         overall: draws of the mean over all groups.
+        few: distribution functions, by which the quantiles of Beta laws are corrected.
     """
     moments = _Moments(rows, n_draws)
-    return _summary(moments, *_beta_summary(moments, overall))
+    quantiles = _quantiles(moments, _Moments(few.rows, 1), few.places, few.cdf)
+    return _summary(moments, quantiles, _beta_summary(moments, overall)[1])
 
 
 def _summary(moments: _Moments, quantiles: Floats, above: Floats) -> PairSummary:
