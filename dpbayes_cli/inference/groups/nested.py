@@ -121,7 +121,7 @@ class NestedGroups:
         phi, *rhos = points.T[:3]
         result = a * log_expit(phi) + b * log_expit(-phi) + log_size_prior(points[:, 3], points[:, 4])
         result += sum(log_expit(rho) + log_expit(-rho) for rho in rhos)
-        return result + np.array([logsumexp(self.log_joint(point), axis=0).sum() for point in points])
+        return np.asarray(result + np.array([logsumexp(self.log_joint(point), axis=0).sum() for point in points]))
 
     def parent_weights(self, point: Floats) -> Floats:
         """Return the posterior of each parent's mean on the fine grid, given hyperparameters, shape (n_fine, n)."""
