@@ -316,6 +316,7 @@ def test_observation_fits_the_statistic(instance: Instance, relation: Neighbors,
         counts = isinstance(last, ProductOf) and not last.roles
         assert observation.valid == (last.weight if isinstance(last, ProductOf) and counts else 0)
     else:
+        assert isinstance(observation, NoisyCounts)
         assert len(observation.observed) == len(observation.concentration)
     assert observation.total.kind == expected
     if isinstance(observation, NoisyCounts):

@@ -46,10 +46,10 @@ class SealedDraw(DocumentPart, frozen=True, kw_only=True):
     created: str
     record_unit: str
     n_records: int | None
-    statistics: list[ReleasedStatistic] = []
+    statistics: list[ReleasedStatistic] = []  # noqa: RUF012 - msgspec copies it
     groups: ReleasedGroups | UnsetType = UNSET
     noise: Noise | None = None
-    draws: list[list[float]] = []
+    draws: list[list[float]] = []  # noqa: RUF012 - msgspec copies it
     drawn_states: list[list[int]] | UnsetType = UNSET
     log_weight: float | UnsetType = UNSET
     bounds: ReleasedBounds | UnsetType = UNSET

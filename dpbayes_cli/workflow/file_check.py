@@ -257,7 +257,7 @@ def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
         elif not name:
             yield f"column {places[0]} has no name; name it by its position: --column {places[0]}"
     for name in stated:
-        if name not in names and _index(names, name) is None:
+        if name not in names and _index(names, name, ()) is None:
             same = [each for each in names if each.casefold().strip() == name.casefold().strip()]
             yield f"there is no column {name!r}; " + (
                 f"write --column {shell(same[0])}" if same else nearest(name, names)

@@ -62,7 +62,8 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
         totals = sums(model, n)
         laws = {}
         for total in totals:
-            laws[total] = weights_of(sampler.weights([total]))
+            weights = weights_of(sampler.weights([total]))
+            laws[total] = [Fraction(weight, sum(weights)) for weight in weights]
         pairs = [(a, b) for a in totals for b in totals if a != b and abs(a - b) <= steps]
         assert max(worst(laws, pairs)) <= plan.guarantee.epsilon
 

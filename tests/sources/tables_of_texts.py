@@ -75,7 +75,8 @@ class Asked:
 def questions() -> list[Asked]:
     """Return requests for every kind of statistic, with and without privacy units."""
     level, other, cut, *numbers = COLUMNS
-    keys = replace(level, is_key=True)  # type: ignore[type-var]
+    assert isinstance(level, Column)
+    keys = replace(level, is_key=True)
     levels = Statistic((), tuple(CountAt("level", i) for i in range(len(level.levels))), 0, NOTHING, 0)  # type: ignore[union-attr]
     tables = (TableCounts(("level", "cut"), (12, 6)), TableCounts(("other",), (3,)), TableCounts(("cut",), (6,)))
     number, dropped, whole, huge = (column for column in numbers if isinstance(column, NumericColumn))

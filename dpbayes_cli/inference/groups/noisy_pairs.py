@@ -14,6 +14,8 @@ from dpbayes_cli.inference.groups.count_tables import CountGrid, CountLaw
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
 
@@ -73,6 +75,18 @@ class NoisyPairs:
             sums = np.maximum(self.sums(tables), 1e-280)
             result[part] = np.log(sums) @ self.numbers + logs * self.numbers.sum()
         return result
+
+    def log_sums(self, law: CountLaw) -> Floats:
+        """Return the log probability of each pair, up to a constant of the pair, shape (n_values, n_pairs)."""
+        result = np.empty((len(law), len(self.numbers)))
+        for part in self.batches(law):
+            tables, logs = self.grid.tables(law.part(part))
+            result[part] = np.log(np.maximum(self.sums(tables), 1e-280)) + logs[:, None]
+        return result
+
+    def of_groups(self, chosen: NDArray[np.bool_]) -> NoisyPairs:
+        """Return the same pairs for some of the groups."""
+        return replace(self, pair_of=self.pair_of[chosen])
 
     def trimmed(self, law: CountLaw) -> NoisyPairs:
         """Return the pairs without the largest counts, which are improbable given the observations.

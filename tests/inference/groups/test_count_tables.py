@@ -87,15 +87,10 @@ def test_blocks_of_large_groups_have_the_likelihood_of_one_table() -> None:
     blocks = group_blocks(observed, noises)
     assert len(blocks.pairs) > 2
     assert np.allclose(blocks.log_likelihood(law), noisy_pairs(observed, noises).log_likelihood(law), atol=1e-3)
-    assert (
-        blocks.gather(
-            [
-                observed[each][np.unique(pairs.pair_of, return_index=True)[1]]
-                for each, pairs in zip(blocks.members, blocks.pairs, strict=True)
-            ]
-        )
-        == observed
-    ).all()
+    by_pair = []
+    for members, pairs in zip(blocks.members, blocks.pairs, strict=True):
+        by_pair.append(observed[members[np.unique(pairs.pair_of, return_index=True)[1]]].astype(np.float64))
+    assert (blocks.gather(by_pair) == observed).all()
 
 
 def test_the_noise_of_a_sum_is_a_convolution() -> None:
