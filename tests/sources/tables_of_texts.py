@@ -77,7 +77,7 @@ def questions() -> list[Asked]:
     level, other, cut, *numbers = COLUMNS
     assert isinstance(level, Column)
     keys = replace(level, is_key=True)
-    levels = Statistic((), tuple(CountAt("level", i) for i in range(len(level.levels))), 0, NOTHING, 0)  # type: ignore[union-attr]
+    levels = Statistic((), tuple(CountAt("level", i) for i in range(len(level.levels))), 0, NOTHING, 0)
     tables = (TableCounts(("level", "cut"), (12, 6)), TableCounts(("other",), (3,)), TableCounts(("cut",), (6,)))
     number, dropped, whole, huge = (column for column in numbers if isinstance(column, NumericColumn))
     requests = []
