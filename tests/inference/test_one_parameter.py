@@ -148,7 +148,7 @@ LATTICE = [
 )
 def test_posteriors_of_integers_are_those_of_enumeration(name: str, upper: int, n: int, kind: Kind) -> None:
     column = NumericColumn("value", 0.0, float(upper), upper, integers=True)
-    for noise, seed in itertools.product(noises(upper, kind), range(2)):
+    for noise, seed in itertools.product(noises(upper, kind), range(1 if kind == "unbounded" else 2)):
         distance = total_variation(FAMILIES[name], column, kind, n, noise, seed)
         assert distance < EXACT, f"{noise}, observation {seed}: total variation {distance:.2g}"
 
