@@ -16,7 +16,8 @@ from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyCounts, recor
 from dpbayes_cli.core.section import Level, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import BetaProbability, PriorFailures, PriorSuccesses
-from dpbayes_cli.models.families.capabilities import Arithmetic, Groupable, Simulated
+from dpbayes_cli.models.families.capabilities import Arithmetic, Simulated
+from dpbayes_cli.models.families.grouped import Groupable
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw

@@ -15,7 +15,8 @@ from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyCounts, recor
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import beta_quantiles
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, Groupable, Simulated
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, Simulated
+from dpbayes_cli.models.families.grouped import Groupable
 from dpbayes_cli.models.families.network_domain import by_key
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors

@@ -3,49 +3,48 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.statistic_limits import limits_of
-
-if TYPE_CHECKING:
-    from dpbayes_cli.workflow.verification import Verification
 
 _IMPOSSIBLE_NATS = 80.0
 """Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
 million statistics has such noise is below 1e-27."""
 
 
-def check_values(result: Verification, plan: Plan) -> None:
-    """Check that some data and some noise give each released value, or say why this cannot be checked."""
-    document = result.document
+def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list[str], findings: list[str]) -> None:
+    """Check that some data and some noise give each released value, or say why this cannot be checked.
+
+    Args:
+        checked, unchecked, findings: the lists to which the result is added; see ``Verification``.
+    """
+    document = bundle.document
     if document.draws:
         possible = [_is_possible(plan.final_step.law, values) for values in document.draws]
         if False in possible:
-            result.findings.append("draws: some are impossible under their law")
+            findings.append("draws: some are impossible under their law")
         elif None in possible:
-            result.unchecked.append(
-                "whether the draws are possible under their law: it is only known that they are finite"
-            )
+            unchecked.append("whether the draws are possible under their law: it is only known that they are finite")
         else:
-            result.checked.append("the draws are possible under their law")
+            checked.append("the draws are possible under their law")
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
     if not isinstance(document.groups, msgspec.UnsetType):
-        result.unchecked.append("whether each released number is possible: the numbers of records are not known")
+        unchecked.append("whether each released number is possible: the numbers of records are not known")
         return
-    limits = limits_of(statistic, result.bundle.model, _max_records(result.bundle.spec, document.n_records))
+    limits = limits_of(statistic, bundle.model, _max_records(bundle.spec, document.n_records))
     laws = [law.at(i) for i in range(len(document.statistics))]
     radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}
     for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):
         radius = radii[each]
         if not low - radius <= released.value <= high + radius:
-            result.findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
-    result.checked.append("each released number is possible: some table and some noise give it")
+            findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
+    checked.append("each released number is possible: some table and some noise give it")
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:

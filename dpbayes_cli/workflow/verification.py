@@ -120,7 +120,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
         title=document.title,
     )
     _check_derived(result, plan, derived)
-    check_values(result, plan)
+    check_values(bundle, plan, result.checked, result.unchecked, result.findings)
     files = _check_files(result, directory, analysis)
     if ledger is None:
         result.unchecked.append("whether a ledger charged this release and published these files: no ledger was given")

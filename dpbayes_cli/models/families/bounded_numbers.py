@@ -18,7 +18,8 @@ from dpbayes_cli.core.record_law import RecordLaw
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, sum_statistic
 from dpbayes_cli.core.statistic_values import evaluate
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Groupable, OneParameterFamily, Simulated
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, Simulated
+from dpbayes_cli.models.families.grouped import Groupable
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.model import BoundedStatistics, Model, NoisyStatistics
-from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums
+from dpbayes_cli.core.model import BoundedStatistics, NoisyStatistics
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -80,21 +79,6 @@ class OneParameterFamily(BoundedStatistics):
         """Return t, the exact sum, given the integer statistic of complete records."""
         least, width, _ = self.grid
         return n_records * least + width * values[0]
-
-
-class Groupable(NoisyStatistics):
-    """The capability of models whose records may be divided into groups, with a parameter for each group."""
-
-    has_groups: ClassVar[bool] = True
-
-    def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
-        from dpbayes_cli.models.families.grouped import GroupedModel
-
-        return GroupedModel(self, key_column, value_column, keys)
-
-    @abstractmethod
-    def group_outcome(self) -> GroupedCounts | GroupedSums:
-        """Return what is observed of each record of a group, with the stated prior."""
 
 
 class DirichletProbabilities(NoisyStatistics):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.findings import Findings
 from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
-from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.noisy_observation import NoisyGroups
+from dpbayes_cli.core.model import Model, NoisyStatistics
+from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyGroups
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import GroupNames, Statistic, SumsByGroup, TableCounts, Witness
-from dpbayes_cli.models.families.capabilities import Groupable, Simulated
+from dpbayes_cli.models.families.capabilities import Simulated
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     import numpy as np
 
 KEY = "group"
+
+
+class Groupable(NoisyStatistics):
+    """The capability of models whose records may be divided into groups, with a parameter for each group."""
+
+    has_groups: ClassVar[bool] = True
+
+    def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
+        return GroupedModel(self, key_column, value_column, keys)
+
+    @abstractmethod
+    def group_outcome(self) -> GroupedCounts | GroupedSums:
+        """Return what is observed of each record of a group, with the stated prior."""
 
 
 @dataclass(frozen=True)
