@@ -81,20 +81,25 @@ def spaced_counts(smallest: int, largest: int, step: float) -> Integers:
     return np.asarray(counts[max(min(first, len(counts) - 2 * _DEGREE), 0) :])
 
 
-def interpolation(nodes: Integers) -> csr_array:
-    """Return the matrix that interpolates all counts from the first to the last node from the values at the nodes."""
+def interpolation(nodes: Integers, degree: int = _DEGREE) -> csr_array:
+    """Return the matrix that interpolates all counts from the first to the last node from the values at the nodes.
+
+    Args:
+        nodes: ascending counts.
+        degree: the number of nodes that each polynomial goes through.
+    """
     counts = np.arange(int(nodes[0]), int(nodes[-1]) + 1)
     right = np.searchsorted(nodes, counts)
-    first = np.clip(right - _DEGREE // 2, 0, len(nodes) - _DEGREE)
-    columns = first[:, None] + np.arange(_DEGREE)
+    first = np.clip(right - degree // 2, 0, len(nodes) - degree)
+    columns = first[:, None] + np.arange(degree)
     near = nodes[columns].astype(np.float64)
     gaps = counts[:, None] - near
     values = np.ones(near.shape)
-    for i in range(_DEGREE):
-        for j in range(_DEGREE):
+    for i in range(degree):
+        for j in range(degree):
             if i != j:
                 values[:, i] *= gaps[:, j] / (near[:, i] - near[:, j])
-    starts = np.arange(0, values.size + 1, _DEGREE)
+    starts = np.arange(0, values.size + 1, degree)
     matrix = csr_array((values.ravel(), columns.ravel(), starts), shape=(len(counts), len(nodes)))
     matrix.eliminate_zeros()
     return matrix

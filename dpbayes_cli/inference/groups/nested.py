@@ -5,9 +5,10 @@ theta ~ Beta(phi_s kappa, (1 - phi_s) kappa). Both 1 / (1 + nu) and 1 / (1 + kap
 records are negative binomial (``size_law``).
 
 Given the hyperparameters, the log likelihood of a group is a smooth function of logit phi_s. It is computed at nodes
-that are at most 0.3 apart, interpolated by polynomials through 8 nodes to a grid that is 16 times as fine, and added up
-for each parent. On this grid phi_s is summed out, with the prior mass of each cell. The grid reaches 2 beyond what the
-noisy counts of the parents suggest, and at most from -9 to 9; its end cells have all prior mass beyond.
+that are at most 0.15 apart, interpolated by polynomials through 4 nodes to a grid that is 8 times as fine, and added up
+for each parent. On this grid phi_s is summed out, with the prior mass of each cell. The grid reaches 1 beyond what the
+noisy counts of the parents suggest, and at most from -9 to 9; its end cells have all prior mass beyond. A kappa above
+1,100 and a nu above 3,000 are taken as these numbers.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
 
-_FINER = 16
-_SPACING, _LARGEST_LOGIT, _MARGIN = 0.3, 9.0, 2.0
+_FINER, _DEGREE = 8, 4
+_SPACING, _LARGEST_LOGIT, _MARGIN = 0.15, 9.0, 1.0
 _POINTS, _LEAST_ESS, _TRIM_POINTS = 192, 200.0, 8
-_LARGEST = np.array([20.0, 14.0, 14.0, 25.0, 8.0])
+_LARGEST = np.array([20.0, 8.0, 7.0, 25.0, 8.0])
 _START_PRECISIONS = ((10.0, 10.0), (100.0, 10.0), (30.0, 100.0))
 
 
@@ -51,7 +52,7 @@ class ParentGrid:
     @cached_property
     def basis(self) -> Floats:
         """The interpolation from the nodes to the fine grid, shape (n_fine, n_nodes)."""
-        return np.asarray(interpolation(np.arange(len(self.nodes)) * _FINER).toarray())
+        return np.asarray(interpolation(np.arange(len(self.nodes)) * _FINER, _DEGREE).toarray())
 
     @cached_property
     def fine(self) -> Floats:

@@ -102,7 +102,7 @@ def _cdf(groups: NestedGroups, points: Floats, thresholds: Floats) -> Floats:
                 total = np.maximum(pairs.sums(table)[0], 1e-280)
                 for i, threshold in enumerate(thresholds):
                     beta = beta_cdf_tables(np.array([threshold]), float(law.a[t]), float(law.b[t]), s, f)
-                    below[i, t] = pairs.sums(table * beta)[0] / total
+                    below[i, t] = np.clip(pairs.sums(table * beta)[0] / total, 0.0, 1.0)
             result[:, members] += _averages(groups, weights, members, below, pairs.pair_of)
     return np.asarray(np.clip(result / len(points), 0.0, 1.0))
 

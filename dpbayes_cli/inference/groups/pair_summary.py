@@ -184,7 +184,9 @@ def moments_by_value(pairs: NoisyPairs, law: CountLaw) -> Floats:
     success = law.a[:, None, None] + s[:, None]
     by_theta, by_size = tables * (success / kappa), tables * n
     square = by_theta * ((success + 1.0) / (kappa + 1.0))
-    return np.stack([pairs.sums(each) / total for each in (by_theta, square, by_size, by_size * n)])
+    most = float(n[-1, -1])
+    parts = ((by_theta, 1.0), (square, 1.0), (by_size, most), (by_size * n, most**2))
+    return np.stack([np.clip(pairs.sums(table) / total, 0.0, limit) for table, limit in parts])
 
 
 def _grid(moments: _Moments) -> Floats:
@@ -213,6 +215,7 @@ def _cdf(pairs: NoisyPairs, law: CountLaw, points: Floats, overall: Floats) -> t
         a, b = float(law.a[i]), float(law.b[i])
         for j, point in enumerate([*points, overall[i]]):
             below = pairs.sums(table * beta_cdf_tables(np.array([point]), a, b, s, f))[0] / total
+            below = np.clip(below, 0.0, 1.0)
             if j < len(points):
                 cdf[j] += below
             else:
