@@ -199,13 +199,11 @@ class NoisyGroups:
         outcome: what is observed of each record, with the stated prior.
         observed: the privatized integers, shape (n_groups, n_components).
         noise: the law of the noise, which is independent and the same on each integer.
-        parents: the index of each group's parent, from 0, shape (n_groups,); None if groups have no parents.
     """
 
     outcome: GroupedCounts | GroupedSums
     observed: Integers
     noise: NoiseLaw
-    parents: Integers | None = None
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups

@@ -24,8 +24,6 @@ from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer
 from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import DrawGroups, GroupedPosterior, Pooling
-from dpbayes_cli.inference.groups.nested import infer_nested
-from dpbayes_cli.inference.groups.nested_summary import nested_posterior
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -41,11 +39,6 @@ def infer_grouped_counts(
     concentration, observed = np.array(outcome.concentration), np.asarray(observation.observed, dtype=np.int64)
     n_categories = len(concentration)
     noises = component_noise(observation.noise, 1), component_noise(observation.noise, n_categories - 1)
-    if observation.parents is not None and pooling == "partial":
-        if n_categories != 2:
-            raise ValueError("groups with parents must have two categories")
-        stated = float(concentration[0]), float(concentration[1])
-        return nested_posterior(infer_nested(observed, observation.parents, noises, stated, rng), samples, rng)
     parts = []
     for k in range(n_categories if n_categories > 2 else 1):
         rest = observed.sum(axis=1) - observed[:, k]

@@ -19,21 +19,6 @@ DrawGroups = Callable[[int, "np.random.Generator"], "Floats"]
 
 
 @dataclass(frozen=True, eq=False)
-class ParentSummary:
-    """The posterior of the mean of the groups of each parent.
-
-    Attributes:
-        means: the posterior mean of each parameter, shape (n_parents, n_parameters).
-        sds: the posterior standard deviations, shape (n_parents, n_parameters).
-        quantiles: the quantiles at ``LEVELS``, shape (n_parents, n_parameters, 3).
-    """
-
-    means: Floats
-    sds: Floats
-    quantiles: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class GroupedPosterior:
     """The posterior of the parameters of groups.
 
@@ -51,7 +36,6 @@ class GroupedPosterior:
             deviation; 0 if nothing was sampled.
         sampler: the function that ``draw`` calls.
         warnings: what a reader must know before using the posterior.
-        parents: summaries of the parents' means, if groups belong to parents.
     """
 
     means: Floats
@@ -66,7 +50,6 @@ class GroupedPosterior:
     monte_carlo: float
     sampler: DrawGroups = field(repr=False)
     warnings: tuple[str, ...] = ()
-    parents: ParentSummary | None = None
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw the parameters of all groups, jointly with the hyperparameters.
