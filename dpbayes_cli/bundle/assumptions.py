@@ -53,6 +53,11 @@ def assumptions(
             "The posterior treats the bounds as fixed in advance: it makes no use of the small amount of information "
             "about the data that the bounds contain.",
         ]
+    if spec.by is not None:
+        sentences.append(
+            "The keys of the groups are public, and were chosen without looking at the records. A record with another "
+            "key was counted in no group."
+        )
     sentences.append(_about_invalid(spec, columns, plan))
     if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns):
         sentences.append("Records with a number outside its bounds were not counted; the posterior accounts for this.")
@@ -113,6 +118,8 @@ def _about_invalid(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan) 
 
 def _prior_of_count(spec: ReleaseSpec, columns: Sequence[AnyColumn]) -> str:
     """Return what the posterior assumes about the number of valid records before it sees the statistics."""
+    if spec.by is not None:
+        return "whose law over the groups was learned from the noisy statistics"
     numbers = [column for column in columns if isinstance(column, NumericColumn)]
     is_mostly_n = spec.policy.neighbors is Neighbors.REPLACE_ONE and valid_count(spec.policy, 1, *numbers).is_mostly_n
     if is_mostly_n and spec.inference_options.value("count_prior") == "mostly-valid":

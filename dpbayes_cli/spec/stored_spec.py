@@ -66,7 +66,8 @@ def with_former_inference(stored: Mapping[str, Any]) -> dict[str, Any]:
         else part
         for section, part in stored.items()
     }
-    if former := former_inference(inference_options(*pair_of(stored)).__struct_fields__):
+    options = inference_options(*pair_of(stored), grouped=stored.get("by") is not None)
+    if former := former_inference(options.__struct_fields__):
         whole["inference"] = {**former, **(whole.get("inference") or {})}
     return whole
 

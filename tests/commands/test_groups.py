@@ -1,0 +1,116 @@
+"""Groups on the command line: one release of all groups, its files, and what is refused before the charge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.base.duck import cursor
+from tests.conftest import Cli
+
+N_GROUPS = 40
+UNLISTED = "hospital of one famous patient"
+ASKED = ("--model", "beta-bernoulli", "--by", "hospital", "--groups", "keys.txt", "--eps", "2")
+
+
+@pytest.fixture
+def visits(place: Path) -> dict[str, float]:
+    """Write a table of visits; return the true probability of each group."""
+    rng = np.random.default_rng(5)
+    rates = dict(zip([f"h{i}" for i in range(N_GROUPS)], rng.beta(8, 12, N_GROUPS).tolist(), strict=True))
+    rows = [f"{key},{'yes' if rng.random() < rate else 'no'}" for key, rate in rates.items() for _ in range(60)]
+    (place / "visits.csv").write_text("\n".join(["hospital,back", *rows, f"{UNLISTED},yes", ",no", "h1,?"]) + "\n")
+    (place / "keys.txt").write_text("\n".join([*rates, "empty hospital"]) + "\n")
+    return rates
+
+
+def table(path: Path) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    with cursor(RuntimeError("failed")) as engine:  # type: ignore[arg-type]
+        return dict(engine.execute(f"SELECT * FROM '{path}'").fetchnumpy())
+
+
+def test_all_groups_cost_as_much_as_one_and_each_gets_a_posterior(
+    dpbayes: Cli, visits: dict[str, float], place: Path
+) -> None:
+    """The shares of intervals that hold the truth have a false-fail rate below 1e-6 each."""
+    printed = dpbayes("release", "visits.csv", *ASKED, "--out", "out", "--json").json
+    assert printed["guarantee"]["epsilon"] == 2.0
+    assert list(printed["posterior"]) == ["mean", "sd", "records"]
+    groups = table(place / "out" / "groups.parquet")
+    assert list(groups["key"]) == [*visits, "empty hospital"]
+    truths = np.array([*visits.values()])
+    inside = (groups["q05"][:-1] <= truths) & (truths <= groups["q95"][:-1])
+    assert inside.sum() >= 24
+    assert groups["records"][-1] < 35 < groups["records"][0]
+    assert ((groups["above"] >= 0) & (groups["above"] <= 1)).all()
+    for file in (place / "out").iterdir():
+        assert UNLISTED.encode() not in file.read_bytes()
+    assert dpbayes("verify", "out").code == 0
+    again = dpbayes("release", "visits.csv", *ASKED, "--out", "out", "--json").json
+    assert again["replayed"] is True
+    shown = dpbayes("release", "visits.csv", *ASKED, "--out", "out")
+    assert "Of 41 groups, " in shown.out
+    for form in ("html", "markdown"):
+        report = dpbayes("report", "out", "--format", form)
+        assert "The groups" in report.out
+        assert UNLISTED not in report.out
+    assert dpbayes("budget", "verify").code == 0
+
+
+def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], place: Path) -> None:
+    assert dpbayes("release", "visits.csv", *ASKED, "--out", "out").code == 0
+    alone = dpbayes("infer", "out", "--pooling", "none", "--json").json
+    pooled = json.loads((place / "out" / "release.json").read_text())["posterior"]
+    assert alone["posterior"]["sd"]["mean"] > pooled["sd"]["mean"]
+    assert len(dpbayes("budget", "history", "visits", "--json").json) == 4, "open, reserved, sealed, published"
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "says"),
+    [
+        ("--model normal --lower 0 --upper 9", 3, "cannot be divided into groups"),
+        ("--model beta-bernoulli --mechanism ops --on-invalid impute:0", 3, "does not serve groups"),
+        ("--model beta-bernoulli --ess 500", 3, "inference.ess"),
+        ("--model gamma-poisson --bounds-epsilon 0.1 --bounds-high 9", 3, "cannot be found privately"),
+        ("--model beta-bernoulli --groups absent.txt", 3, "cannot read the keys"),
+        ("--model beta-bernoulli --groups twice.txt", 3, "mean the same cell"),
+        ("--model beta-bernoulli --by ward", 4, "ward"),
+    ],
+)
+def test_wrong_requests_are_refused_before_the_charge(
+    dpbayes: Cli, visits: dict[str, float], place: Path, ledger_path: Path, flags: str, code: int, says: str
+) -> None:
+    (place / "twice.txt").write_text("7\n07\n")
+    asked = ["--by", "hospital", "--groups", "keys.txt", "--eps", "1", *flags.split()]
+    dpbayes("release", "visits.csv", *asked).exits(code, says)
+    assert not ledger_path.exists()
+
+
+def test_groups_of_people_with_several_rows_come_from_a_spec(dpbayes: Cli, place: Path) -> None:
+    rng = np.random.default_rng(6)
+    rows = [f"{i // 4},{rng.choice(['a', 'b', 'x'])},{rng.poisson(2)}" for i in range(800)]
+    (place / "rows.csv").write_text("\n".join(["person,ward,days", *rows]) + "\n")
+    (place / "wards.txt").write_text("a\nb\n")
+    (place / "spec.yaml").write_text(
+        """
+        model: gamma-poisson
+        domain: {upper: 10}
+        data: rows.csv
+        column: days
+        by: {column: ward, file: wards.txt}
+        on_invalid: impute:0
+        privacy: {epsilon: 3, neighbors: add-remove, unit: {column: person, max_contributions: 3}}
+        inference: {pooling: none, samples: 100}
+        """
+    )
+    printed = dpbayes("release", "--spec", "spec.yaml", "--out", "out", "--json").json
+    assert printed["guarantee"]["epsilon"] == 3.0
+    document = json.loads((place / "out" / "release.json").read_text())
+    assert document["spec"]["by"] == {"column": "ward", "values": ["a", "b"]}
+    assert len(document["groups"]["values"]) == 4
+    assert document["groups"]["noise_scale"] == pytest.approx(3 * 20 / 3, rel=1e-6)
+    assert list(table(place / "out" / "groups.parquet")["key"]) == ["a", "b"]
+    assert dpbayes("verify", "out").code == 0
