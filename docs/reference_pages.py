@@ -137,6 +137,8 @@ def key_table(rows: Iterator[tuple[str, str, str]]) -> list[str]:
 def spec_page() -> str:
     """Return the page of all keys of specs."""
     common = [row for row in keys(spec_type("beta-bernoulli")) if row[0].split(".")[0] not in {"domain", "prior"}]
+    of_groups = [row for row in keys(spec_type("beta-bernoulli", has_groups=True)) if row not in common]
+    of_groups = [row for row in of_groups if row[0].startswith(("by.", "inference."))]
     lines = [
         "",
         "A spec is a release request in YAML. `dpbayes spec init MODEL` writes a commented one, `dpbayes spec check "
@@ -144,6 +146,11 @@ def spec_page() -> str:
         "",
         "## Common keys",
         *key_table(row for row in common if row[1:] != ("", "") or row[2]),
+        "",
+        "## Keys of groups",
+        "",
+        "These keys ask for [one posterior for each group](../how-to/groups.md).",
+        *key_table(of_groups),
         "",
         "## Keys of the models",
     ]

@@ -6,6 +6,7 @@ import msgspec
 
 from dpbayes_cli.core.registry import supported_pairs
 from dpbayes_cli.core.section import YAML_SCALAR
+from dpbayes_cli.spec.groups_section import GROUP_MECHANISMS
 from dpbayes_cli.spec.release_spec import spec_type
 
 
@@ -19,6 +20,8 @@ def json_schema() -> dict[str, Any]:
         kinds.append(spec_type(model.name, mechanism.name))
         if model.bound_keys and mechanism.post_processing:
             kinds.append(spec_type(model.name, mechanism.name, private_bounds=True))
+        if model.has_groups and mechanism.name in GROUP_MECHANISMS:
+            kinds.append(spec_type(model.name, mechanism.name, has_groups=True))
     references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
