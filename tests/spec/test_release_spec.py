@@ -129,3 +129,11 @@ def test_a_spec_in_full_builds_the_same_question() -> None:
     again = build_spec(built.stated_in_full)
     assert again.request_digest == built.request_digest
     assert again.source.delimiter == "\t"
+
+
+def test_the_schema_takes_the_keys_of_groups_or_their_file() -> None:
+    stated = {"model": "beta-bernoulli", "privacy": {"epsilon": 1}}
+    check_spec({**stated, "by": {"column": "ward", "values": ["a", 7]}})
+    check_spec({**stated, "by": {"column": "ward", "file": "wards.txt"}})
+    with pytest.raises(jsonschema.ValidationError):
+        check_spec({**stated, "mechanism": "ops", "by": {"column": "ward", "values": ["a"]}})
