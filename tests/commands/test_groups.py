@@ -27,7 +27,7 @@ def visits(place: Path) -> dict[str, float]:
     return rates
 
 
-def table(path: Path) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def table(path: Path) -> dict[str, np.ndarray]:
     with cursor(RuntimeError("failed")) as engine:  # type: ignore[arg-type]
         return dict(engine.execute(f"SELECT * FROM '{path}'").fetchnumpy())
 
