@@ -14,7 +14,7 @@ from scipy.special import betaincinv
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.section import Positive
 from dpbayes_cli.experiments.plots import Plot
-from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, in_words
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import DROPPED, CoinCase, SimulatedStudy, plan_release, with_errors
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, Pooling
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
@@ -111,12 +111,13 @@ class Groups(SimulatedStudy, frozen=True, kw_only=True):
 
     def claims(self, results: Results) -> Iterator[Claim]:
         for name in self.cases:
-            yield from _COMPARISON.claims(name, results.where(case=name), "rmse")
-        if set(_POOLING) <= set(self.methods):
-            yield _ratio(results)
-        for method in _POOLING:
-            if method in self.methods:
-                yield _covers(method, results.where(method=method))
+            own = results.where(case=name)
+            yield from _COMPARISON.claims(name, own, "rmse")
+            if set(_POOLING) <= set(self.methods):
+                yield _ratio(name, own)
+            for method in _POOLING:
+                if method in self.methods:
+                    yield _covers(f"{name}: 90 % intervals of {method} rates", own.where(method=method))
 
 
 def simulate_groups(case: GroupsCase, rng: np.random.Generator) -> tuple[Floats, Integers]:
@@ -158,29 +159,34 @@ def _errors(rates: Floats, estimates: Estimates) -> tuple[float, float, float]:
     return float(np.sqrt(((means - rates) ** 2).mean())), float(covered.mean()), float((upper - lower).mean())
 
 
-def _ratio(results: Results) -> Claim:
-    ratios = {}
-    for each in results.where(method="pooled"):
-        other = results.one(case=each["case"], epsilon=each["epsilon"], method="independent")
-        place = in_words({"case": each["case"], "epsilon": each["epsilon"]})
-        ratios[place] = each.measure("rmse") / other.measure("rmse")
+def _ratio(name: str, results: Results) -> Claim:
+    """Return the claim about the errors of pooled and independent rates in one case."""
+    pooled, independent = (
+        {each["epsilon"]: each.measure("rmse") for each in results.where(method=method)}
+        for method in ("pooled", "independent")
+    )
+    ratios = {epsilon: error / independent[epsilon] for epsilon, error in pooled.items()}
     return Claim(
         OURS,
-        f"The error of pooled rates is at most {_RATIO:g} times the error of independent rates.",
+        f"{name}: the error of pooled rates is at most {_RATIO:g} times the error of independent rates.",
         max(ratios.values()) <= _RATIO,
-        "ratio of the errors: " + "; ".join(f"{place}: {ratio:.3f}" for place, ratio in ratios.items()),
+        "ratio of the errors: " + _by_epsilon(ratios),
     )
 
 
-def _covers(method: Method, results: Results) -> Claim:
+def _covers(intervals: str, results: Results) -> Claim:
+    """Return the claim about the coverage of these intervals."""
     low, high = _COVERAGE
-    shares = [each.measure("coverage") for each in results]
-    holds = all(low <= share <= high for share in shares)
-    places = [in_words({"case": each["case"], "epsilon": each["epsilon"]}) for each in results]
+    shares = {each["epsilon"]: each.measure("coverage") for each in results}
+    holds = all(low <= share <= high for share in shares.values())
     return Claim(
         OURS,
-        f"90 % intervals of {method} rates contain {low:.0%} to {high:.0%} of the true rates.",
+        f"{intervals} contain {low:.0%} to {high:.0%} of the true rates.",
         holds,
-        "coverage: " + "; ".join(f"{place}: {share:.3f}" for place, share in zip(places, shares, strict=True)),
+        "coverage: " + _by_epsilon(shares),
         "" if holds else "Coverage is 90 % on average over the prior, and may differ for a given law of the rates.",
     )
+
+
+def _by_epsilon(values: dict[str, float]) -> str:
+    return "; ".join(f"{value:.3f} at epsilon {epsilon}" for epsilon, value in values.items())
