@@ -1,4 +1,4 @@
-"""Groups: the errors of many groups' rates in one release of noisy counts, with and without partial pooling."""
+"""Groups: the errors of many groups' estimates from one release of noisy counts, with and without partial pooling."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Estimates(NamedTuple):
 
 
 class Groups(SimulatedStudy, frozen=True, kw_only=True):
-    """The errors of the success probabilities (rates) of many groups of records, which one release tells.
+    """The errors of estimates of the success probabilities (rates) of many groups of records from one release.
 
-    Each group's rate has a Beta law, and its number of records a negative binomial law. A release holds the numbers of
-    successes and failures of every group with Laplace noise; a record may change its group and its outcome.
-    `non-private`: exact counts, and each rate has the stated prior. `non-private-true-prior`: exact counts, and each
-    rate has the law from which it was drawn. `independent`: noisy counts, and each rate has the stated prior. `pooled`:
-    noisy counts, and the rates have a Beta law whose mean and spread are learned from all groups. The last two methods
-    also learn the mean and the shape of the law of the numbers of records.
+    Each group's rate has a Beta law, and its number of records a negative binomial law. A release holds the
+    numbers of successes and failures of every group with Laplace noise; a record may change its group and its
+    outcome. `non-private`: exact counts, and each rate has the stated prior. `non-private-true-prior`: exact
+    counts, and each rate has the law from which it was drawn. `independent`: noisy counts, and each rate has the
+    stated prior. `pooled`: noisy counts, and the rates have a Beta law whose mean and spread are learned from
+    all groups. The last two methods also learn the mean and the shape of the law of the numbers of records.
     """
 
     study: Literal["groups"]
@@ -74,8 +74,12 @@ class Groups(SimulatedStudy, frozen=True, kw_only=True):
     by_trial = ("rmse", "coverage", "width", "records")
     shown = ("case", "epsilon", "method", *measures)
     plots: ClassVar = {
-        "rmse": Plot("Root mean square error of the groups' rates", "rmse", across="non-private"),
-        "coverage": Plot("Coverage of the groups' 90 % intervals", "coverage", across="non-private"),
+        "rmse": Plot(
+            "Root mean square error of the groups' rates", "rmse", across="non-private", scales="linear linear"
+        ),
+        "coverage": Plot(
+            "Coverage of the groups' 90 % intervals", "coverage", across="non-private", scales="linear linear"
+        ),
     }
     legend = (
         "Each number is a mean over trials, with its standard error. `rmse`: root mean square error of the posterior "
@@ -181,7 +185,7 @@ def _covers(intervals: str, results: Results) -> Claim:
     holds = all(low <= share <= high for share in shares.values())
     return Claim(
         OURS,
-        f"{intervals} contain {low:.0%} to {high:.0%} of the true rates.",
+        f"{intervals} contain {100 * low:g} % to {100 * high:g} % of the true rates.",
         holds,
         "coverage: " + _by_epsilon(shares),
         "" if holds else "Coverage is 90 % on average over the prior, and may differ for a given law of the rates.",
