@@ -229,6 +229,7 @@ STUDIES = {
     "adversarial-data": "dpbayes_cli.experiments.adversarial_data:AdversarialData",
     "renyi-curves": "dpbayes_cli.experiments.renyi_curves:RenyiCurves",
     "renyi-utility": "dpbayes_cli.experiments.renyi_utility:RenyiUtility",
+    "groups": "dpbayes_cli.experiments.groups:Groups",
 }
 """The kinds of studies by name. A module is imported when its kind is used; a new kind needs one new line here."""
 

@@ -190,11 +190,19 @@ orders: [2, 15]
 epsilon: [0.01, 0.1, 3]
 methods: [rdp-direct, rdp-diffuse, rdp-concentrated, gaussian-paper, gaussian-naive, gaussian, laplace]
 cases: {coin: {alpha: 6, beta: 12, n: 20, successes: 8, theta: 0.5}}
+---
+study: groups
+name: groups
+seed: 6
+trials: 2
+epsilon: [1]
+methods: [non-private, non-private-true-prior, independent, pooled]
+cases: {few: {true_alpha: 4, true_beta: 16, mean_size: 20, shape: 1.5, groups: 30}}
 """,
         yaml.BaseLoader,
     )
 )
-CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY = SMALL
+CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY, GROUPS = SMALL
 
 
 def changed(document: dict[str, Any], *path_and_value: Any) -> dict[str, Any]:

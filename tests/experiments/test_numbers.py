@@ -27,6 +27,7 @@ DIGESTS = {
     "adversarial-data": "726b6f526f982559",
     "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964",
+    "groups": "bd7682c18fa60071",
     "linear-regression, whole": "5fb3fd70a8eed9fa",
     "hmm, whole": "2391610b59505e28",
     "renyi-utility, whole": "939803a675ddb692",
@@ -43,6 +44,7 @@ SHARED = {
     "logistic-regression": "commonest",
     "linear-regression": "mean_mse",
     "hmm": "n_test",
+    "groups": "records",
 }
 """A column of the trials that depends on the data alone."""
 
