@@ -189,6 +189,7 @@ def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dic
         **({"steps": dict(zip(("bounds", "statistics"), map(in_full, steps), strict=True))} if len(steps) > 1 else {}),
         "accounts": [_priced_account(each) for each in prices],
         "expected": msgspec.to_builtins(planned.expected),
+        **({"groups": msgspec.to_builtins(planned.groups)} if planned.groups else {}),
         "sentences": [*plan_sentences(spec, planned), times_sentence(prices)],
     }
 
