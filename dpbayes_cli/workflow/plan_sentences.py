@@ -86,8 +86,8 @@ def _group_sentences(spec: ReleaseSpec, planned: MechanismPlan, groups: Expected
     ]
     if groups.is_worthless:
         sentences.append(
-            "WARNING: the interval of a group would be hardly narrower than that of a group without records, which is "
-            f"{unseen} wide: the release says little about one group. Spend more epsilon, or use more records."
+            f"WARNING: without any records of the group, the interval would be {unseen} wide, so the release would say "
+            "little about one group. Spend more epsilon, or use more records."
         )
     return sentences
 

@@ -84,11 +84,10 @@ def _simulate_priced(planned: PlannedRelease, n_records: int, effort: Simulation
     if effort.trials == 0:
         return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated="No releases were simulated.")
     if planned.spec.by is not None:
-        from dpbayes_cli.workflow.simulated_groups import simulate_groups
+        from dpbayes_cli.workflow.simulated_groups import simulate_groups, why_no_groups
 
-        groups = simulate_groups(planned, n_records, effort)
-        price_only = f"Plan does not simulate groups of {planned.model.name}; it states the price only."
-        reason = "" if groups else price_only
+        reason = why_no_groups(planned, n_records)
+        groups = None if reason else simulate_groups(planned, n_records, effort)
         return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated=reason, groups=groups)
     expected = simulate_plan(planned, n_records, effort)
     reason = "" if expected else why_not_simulated(planned)
