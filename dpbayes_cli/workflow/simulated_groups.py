@@ -119,7 +119,7 @@ def simulate_groups(planned: PlannedRelease, n_records: int, effort: SimulationE
     """
     model = require_type(planned.model, GroupedModel)
     outcome, names = require_type(model.base.group_outcome(), GroupedCounts), model.group_parameters
-    if effort.parameter not in (None, *names):
+    if effort.parameter is not None and effort.parameter not in names:
         message = f"a group has no parameter {effort.parameter!r}"
         raise SpecError(message, where="--parameter", hint=nearest(effort.parameter, names))
     category = model.base.main_fact.parameter if effort.parameter is None else names.index(effort.parameter)
@@ -145,7 +145,8 @@ def simulate_groups(planned: PlannedRelease, n_records: int, effort: SimulationE
 
 def _in_time(simulation: _Groups, effort: SimulationEffort) -> list[tuple[float, float]]:
     """Return the widths of each release."""
-    rng, started, widths = np.random.default_rng(effort.seed), process_time(), []
+    rng, started = np.random.default_rng(effort.seed), process_time()
+    widths: list[tuple[float, float]] = []
     wanted = _TRIALS if effort.trials is None else effort.trials
     while len(widths) < wanted:
         widths.append(simulation.widths(rng))
