@@ -48,7 +48,7 @@ class PlannedRequest:
         return price(self.spec, records).plan.guarantee
 
     def expected(self, records: int, *, trials: int | None = None, seed: int = 0) -> Expectation | None:
-        """Return the expected width of the posterior over simulated releases; None if the model cannot be simulated.
+        """Return the expected width of the posterior over simulated releases; None for groups, or without any.
 
         Args:
             records: the number of records to plan for.

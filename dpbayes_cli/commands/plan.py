@@ -82,6 +82,8 @@ def command(
     --target-sd the epsilon of the request is not used: the smallest one is found with which nine in ten simulated data
     sets reach the target. For a probability, --target-width 0.05 is 5 percentage points.
 
+    With --by, the width is that of one group's interval, for groups with the same number of records on average.
+
     -v prints more: noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard
     deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
     intervals that contain the true parameter. The table of new accounts shows the price of the release in accounts of
@@ -189,6 +191,7 @@ def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dic
         **({"steps": dict(zip(("bounds", "statistics"), map(in_full, steps), strict=True))} if len(steps) > 1 else {}),
         "accounts": [_priced_account(each) for each in prices],
         "expected": msgspec.to_builtins(planned.expected),
+        **({"groups": msgspec.to_builtins(planned.groups)} if planned.groups else {}),
         "sentences": [*plan_sentences(spec, planned), times_sentence(prices)],
     }
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.simulated_releases import Simulation, Trials
 
 _CONFIDENCE = 0.9
-_NARROWER = 0.9
+NARROWER = 0.9
 """An interval that is wider than this share of the prior's interval is no better than the prior."""
 _BETTER = 0.01
 """Predictions are no better than guessing if they improve its score by less than this fraction."""
@@ -79,7 +79,7 @@ class ExpectedInterval:
     @property
     def is_worthless(self) -> bool:
         """Whether the interval is no narrower than that of the prior."""
-        return self.prior_width is not None and self.width.median > _NARROWER * self.prior_width
+        return self.prior_width is not None and self.width.median > NARROWER * self.prior_width
 
 
 @dataclass(frozen=True)

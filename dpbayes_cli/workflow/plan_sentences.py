@@ -7,6 +7,7 @@ from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
 from dpbayes_cli.workflow.planning import MechanismPlan
+from dpbayes_cli.workflow.simulated_groups import ExpectedGroups
 from dpbayes_cli.workflow.target_search import FoundCost, WidthTarget
 
 _FEW_TRIALS = 20
@@ -19,6 +20,8 @@ _TOO_NARROW = 0.8
 def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
     """Return texts of one or two sentences that describe the expected result of a release."""
     expected = planned.expected
+    if planned.groups is not None:
+        return _group_sentences(spec, planned, planned.groups)
     if expected is None:
         return [planned.not_simulated] if planned.not_simulated else []
     is_share = spec.build_model().main_fact.is_share
@@ -68,6 +71,25 @@ def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str
         f"interval; nine in ten give at most {most}. The first number is the median of {expected.trials} simulated "
         f"data sets; with more of them, it would probably lie between {low} and {high}."
     )
+
+
+def _group_sentences(spec: ReleaseSpec, planned: MechanismPlan, groups: ExpectedGroups) -> list[str]:
+    width, sd = size_text(groups.width.median, is_share=True), size_text(groups.sd, is_share=True)
+    plain, unseen = (size_text(each, is_share=True, unit="") for each in (groups.nonprivate_width, groups.unseen_width))
+    size = groups.n_records / groups.n_groups
+    sentences = [
+        f"{_cost(spec, planned)}, expect a 90 % interval for {groups.parameter} of a group about {width} wide, where "
+        f"the whole range is 100; without privacy it would be {plain}. The numbers are medians over {groups.trials} "
+        f"simulated data sets of {groups.n_groups:,} groups with {rounded(size, size)} records on average.",
+        f"Over the groups, {groups.parameter} is assumed to have the mean {percent(groups.mean, groups.sd)} and the "
+        f"standard deviation {sd}.",
+    ]
+    if groups.is_worthless:
+        sentences.append(
+            f"WARNING: without any records of the group, the interval would be {unseen} wide, so the release would say "
+            "little about one group. Spend more epsilon, or use more records."
+        )
+    return sentences
 
 
 def _in_ten(share: float) -> str:

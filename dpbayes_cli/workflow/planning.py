@@ -19,6 +19,7 @@ from dpbayes_cli.workflow.expectation import Expectation
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 if TYPE_CHECKING:
+    from dpbayes_cli.workflow.simulated_groups import ExpectedGroups
     from dpbayes_cli.workflow.simulated_releases import Progress, Simulation
 
 SECONDS = 3.0
@@ -56,6 +57,7 @@ class MechanismPlan:
         expected: a summary of simulated releases; None if nothing was simulated.
         refusal: why the mechanism refuses the request; empty if there is a plan.
         not_simulated: why nothing was simulated, one sentence; empty if there are simulated releases.
+        groups: a summary of simulated releases of groups; None if there are no groups, or nothing was simulated.
     """
 
     mechanism: str
@@ -63,6 +65,7 @@ class MechanismPlan:
     expected: Expectation | None
     refusal: str = ""
     not_simulated: str = ""
+    groups: ExpectedGroups | None = None
 
 
 def plan_mechanism(spec: ReleaseSpec, n_records: int, effort: SimulationEffort) -> MechanismPlan:
@@ -80,6 +83,12 @@ def plan_mechanism(spec: ReleaseSpec, n_records: int, effort: SimulationEffort) 
 def _simulate_priced(planned: PlannedRelease, n_records: int, effort: SimulationEffort) -> MechanismPlan:
     if effort.trials == 0:
         return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated="No releases were simulated.")
+    if planned.spec.by is not None:
+        from dpbayes_cli.workflow.simulated_groups import simulate_groups, why_no_groups
+
+        reason = why_no_groups(planned, n_records)
+        groups = None if reason else simulate_groups(planned, n_records, effort)
+        return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated=reason, groups=groups)
     expected = simulate_plan(planned, n_records, effort)
     reason = "" if expected else why_not_simulated(planned)
     return MechanismPlan(planned.spec.mechanism, planned.plan, expected, not_simulated=reason)

@@ -50,7 +50,7 @@ def component_noise(law: NoiseLaw, number: int) -> ComponentNoise:
     half = total[number * reach :]
     known = int(np.argmax(np.append(half, 0.0) < np.exp(-_TABLE_NATS) * half[0]))
     logs = np.log(half[:known])
-    slope = float(logs[-1] - logs[-2])
+    slope = float(logs[-1] - logs[-2]) if known > 1 else -_TABLE_NATS  # at least as steep, if 0 alone is known
 
     def log_pmf(z: Integers) -> Floats:
         distance = np.abs(z)

@@ -36,14 +36,9 @@ def infer_grouped_counts(
     observation: NoisyGroups, outcome: GroupedCounts, pooling: Pooling, samples: int, rng: np.random.Generator
 ) -> GroupedPosterior:
     """Return the posterior of the category probabilities of each group; see ``infer_groups``."""
-    concentration, observed = np.array(outcome.concentration), np.asarray(observation.observed, dtype=np.int64)
-    n_categories = len(concentration)
-    noises = component_noise(observation.noise, 1), component_noise(observation.noise, n_categories - 1)
-    parts = []
-    for k in range(n_categories if n_categories > 2 else 1):
-        rest = observed.sum(axis=1) - observed[:, k]
-        prior = BinaryPrior(concentration[k], concentration.sum() - concentration[k], pooling == "partial")
-        parts.append(infer_binary(np.stack([observed[:, k], rest], axis=1), noises, prior, rng))
+    concentration = np.array(outcome.concentration)
+    n_parts = len(concentration) if len(concentration) > 2 else 1
+    parts = [infer_category(observation, outcome, k, pooling, rng) for k in range(n_parts)]
     return collect(
         parts,
         concentration,
@@ -52,6 +47,17 @@ def infer_grouped_counts(
         rng,
         lambda size, generator: _draw(parts, observation, concentration, size, generator),
     )
+
+
+def infer_category(
+    observation: NoisyGroups, outcome: GroupedCounts, category: int, pooling: Pooling, rng: np.random.Generator
+) -> BinaryGroups:
+    """Return the posterior of the probabilities of one category against all others."""
+    concentration, observed = np.array(outcome.concentration), np.asarray(observation.observed, dtype=np.int64)
+    noises = component_noise(observation.noise, 1), component_noise(observation.noise, len(concentration) - 1)
+    a, rest = concentration[category], observed.sum(axis=1) - observed[:, category]
+    prior = BinaryPrior(a, concentration.sum() - a, pooling == "partial")
+    return infer_binary(np.stack([observed[:, category], rest], axis=1), noises, prior, rng)
 
 
 def collect(

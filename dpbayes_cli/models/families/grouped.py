@@ -49,7 +49,7 @@ class GroupedModel(NoisyStatistics):
     """
 
     inference_options: ClassVar[type[InferenceOptions]] = GroupInference  # type: ignore[assignment]
-    not_simulated: ClassVar[str] = "The model cannot simulate groups."
+    not_simulated: ClassVar[str] = "Data sets with groups are not simulated here."
 
     base: Groupable
     key_column: str

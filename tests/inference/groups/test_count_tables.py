@@ -104,3 +104,12 @@ def test_the_noise_of_a_sum_is_a_convolution() -> None:
     assert np.allclose(far, np.log(exact)[[0, 520]], rtol=0.05)
     assert noise.variance == pytest.approx(3 * law.variance)
     assert noise.log_pmf(np.array([0]))[0] - noise.log_pmf(np.array([noise.reach]))[0] >= 20.0
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.02, 0.05])
+def test_the_noise_of_a_sum_may_be_tiny(scale: float) -> None:
+    noise = component_noise(DiscreteLaplace(scale), 3)
+    none, one, two = noise.log_pmf(np.array([0, 1, 2]))
+    assert none == pytest.approx(0.0, abs=1e-6)
+    assert two < one < -15.0
+    assert noise.reach >= 0

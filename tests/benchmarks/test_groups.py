@@ -1,0 +1,75 @@
+"""Releases for many groups: seconds and memory against the number of groups; printed, not asserted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
+from dpbayes_cli.inference.groups.infer_groups import infer_groups
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from tests.benchmarks.test_benchmarks import measure, released, show
+
+pytestmark = pytest.mark.benchmark
+
+SIZES = (10**3, 10**4, 10**5, 10**6)
+MEAN_SIZE = 20
+DUCKDB = """
+import duckdb, sys
+counts = "count(*) FILTER (x = '1'), count(*) FILTER (x = '0')"
+duckdb.sql(f"SELECT g, {counts} FROM read_csv('{sys.argv[1]}', all_varchar=true) GROUP BY g").fetchnumpy()
+"""
+PANDAS = """
+import pandas as pd, sys
+table = pd.read_csv(sys.argv[1], dtype={"g": str})
+counts = table.groupby("g")["x"].agg(["sum", "size"])
+"""
+
+
+def slope(times: list[float]) -> float:
+    """Return the slope of log time against log number of groups, over the last two numbers, start-up included."""
+    return float(np.log(times[-1] / times[-2]) / np.log(SIZES[-1] / SIZES[-2]))
+
+
+def files_of(place: Path, n_groups: int) -> tuple[Path, Path]:
+    """Write records of groups with probabilities 0.2, 0.4 and 0.6, and the keys of the groups; return both files."""
+    import duckdb
+
+    data, keys = place / f"records-{n_groups}.csv", place / f"keys-{n_groups}.txt"
+    rows = f"SELECT hash(i) % {n_groups} AS k FROM range({MEAN_SIZE * n_groups}) AS t(i)"
+    query = f"SELECT 'g' || k AS g, (random() < 0.2 + 0.2 * (k % 3))::INTEGER AS x FROM ({rows})"
+    duckdb.sql(f"COPY ({query}) TO '{data}' (HEADER)")
+    keys.write_text("".join(f"g{k}\n" for k in range(n_groups)))
+    return data, keys
+
+
+def test_a_release_for_many_groups(place: Path) -> None:
+    times = []
+    for n_groups in SIZES:
+        data, keys = files_of(place, n_groups)
+        runs = 3 if n_groups <= 10**5 else 1
+        ours = measure(released(data, "--column", "x", "--by", "g", "--groups", str(keys), "--out", "out"), runs)
+        for name, program in (("GROUP BY in DuckDB", DUCKDB), ("groupby in pandas", PANDAS)):
+            theirs = measure([sys.executable, "-c", program, str(data)], runs)
+            show(f"{n_groups:,} groups of {MEAN_SIZE} records on average", ours, theirs, name)
+        times.append(ours[0])
+        data.unlink()
+    print(f"slope of a release to {SIZES[-1]:,} groups, start-up included: {slope(times):.2f}")
+
+
+def test_the_inference_of_groups_alone() -> None:
+    rng, noise, times = np.random.default_rng(1), DiscreteLaplace(2.0), []
+    for n_groups in SIZES:
+        sizes = rng.poisson(MEAN_SIZE, n_groups)
+        successes = rng.binomial(sizes, rng.beta(2.0, 3.0, n_groups))
+        errors = np.array(noise.simulate(rng, 2 * n_groups)).reshape(-1, 2)
+        observed = np.stack([successes, sizes - successes], axis=1) + errors
+        started = time.perf_counter()
+        infer_groups(NoisyGroups(GroupedCounts((1.0, 1.0)), observed, noise), "partial", 4000, rng)
+        times.append(time.perf_counter() - started)
+        print(f"infer_groups, {n_groups:,} groups: {times[-1]:.2f} s")
+    print(f"slope of infer_groups to {SIZES[-1]:,} groups: {slope(times):.2f}")
