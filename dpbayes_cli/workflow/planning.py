@@ -84,14 +84,22 @@ def _simulate_priced(planned: PlannedRelease, n_records: int, effort: Simulation
     if effort.trials == 0:
         return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated="No releases were simulated.")
     if planned.spec.by is not None:
-        from dpbayes_cli.workflow.simulated_groups import simulate_groups, why_no_groups
-
-        reason = why_no_groups(planned, n_records)
-        groups = None if reason else simulate_groups(planned, n_records, effort)
-        return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated=reason, groups=groups)
+        return _simulate_groups(planned, n_records, effort)
     expected = simulate_plan(planned, n_records, effort)
     reason = "" if expected else why_not_simulated(planned)
     return MechanismPlan(planned.spec.mechanism, planned.plan, expected, not_simulated=reason)
+
+
+def _simulate_groups(planned: PlannedRelease, n_records: int, effort: SimulationEffort) -> MechanismPlan:
+    from dpbayes_cli.workflow.simulated_groups import MOST_TRIALS, ExpectedGroups, GroupSimulation, why_no_groups
+    from dpbayes_cli.workflow.simulated_releases import run_in_time
+
+    reason, groups = why_no_groups(planned, n_records), None
+    if not reason:
+        simulation = GroupSimulation(planned, n_records, effort.seed, effort.parameter)
+        trials = run_in_time(simulation, effort.trials, MOST_TRIALS, effort.seconds, effort.progress)
+        groups = ExpectedGroups.of(simulation, trials)
+    return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated=reason, groups=groups)
 
 
 def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: SimulationEffort) -> list[MechanismPlan]:

@@ -41,7 +41,7 @@ _CAUTION = 0.7
 """The share of the remaining time for which the next batch is planned."""
 _MAX_NUMBERS = 1 << 24
 _MAX_LISTED = 20
-_NO_NOISE = DiscreteLaplace(1e-2)
+NO_NOISE = DiscreteLaplace(1e-2)
 
 Progress = Callable[[float], None]
 """A function that is called with the finished fraction of the simulation, from 0 to 1."""
@@ -247,7 +247,7 @@ def _observations(
 ) -> Iterator[NoisyObservation]:
     """Yield the observation of the noisy values, then the observation of the exact values."""
     noise, public = planned.plan.final_step.noise, planned.policy.neighbors is Neighbors.REPLACE_ONE
-    for law, errors in ((noise, noise.simulate(rng, len(values))), (_NO_NOISE, [0] * len(values))):
+    for law, errors in ((noise, noise.simulate(rng, len(values))), (NO_NOISE, [0] * len(values))):
         released = [int(value + error) for value, error in zip(values, errors, strict=True)]
         count = n_records if public else None
         yield planned.mechanism.observation(planned.model, planned.policy, released, law, count)
