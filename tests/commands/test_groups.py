@@ -55,6 +55,7 @@ def test_all_groups_cost_as_much_as_one_and_each_gets_a_posterior(
     assert again["replayed"] is True
     shown = dpbayes("release", "visits.csv", *ASKED, "--out", "out")
     assert "Of 41 groups, " in shown.out
+    assert shown.out.startswith("On average over groups like these 41: "), "the mean is that of their common law"
     for form in ("html", "markdown"):
         report = dpbayes("report", "out", "--format", form)
         assert "The groups" in report.out
@@ -73,6 +74,7 @@ def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], plac
     mean = alone["posterior"]["mean"]["mean"]
     n_above, n_below = (groups["q05"] > mean).sum(), (groups["q95"] < mean).sum()
     assert f"Of 41 groups, {n_above} have a 90 % interval above the mean of all groups and {n_below} below" in shown
+    assert shown.startswith("On average over 41 groups: ")
     assert "without noise" not in shown
     assert len(dpbayes("budget", "history", "visits", "--json").json) == 4, "open, reserved, sealed, published"
 
@@ -145,3 +147,13 @@ def test_a_data_frame_is_divided_by_a_file_of_keys(visits: dict[str, float], pla
     document = json.loads((Path(released.path) / "release.json").read_text())
     values = np.array(document["groups"]["values"])
     assert abs(values - [50, 0, 0, 50]).max() <= 20, "noise of scale 2 / 3"
+
+
+@pytest.mark.parametrize(("pooling", "law"), [("partial", "learned law of a new group"), ("none", "stated prior")])
+def test_the_captions_of_the_page_state_the_law_of_the_groups(
+    dpbayes: Cli, visits: dict[str, float], pooling: str, law: str
+) -> None:
+    assert dpbayes("release", "visits.csv", *ASKED, "--pooling", pooling, "--out", "out").code == 0
+    page = dpbayes("report", "out", "--format", "html").out
+    assert law in page
+    assert ("Small groups are drawn towards" in page) == (pooling == "partial")
