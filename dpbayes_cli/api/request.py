@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.choice import MechanismChoice, ModelChoice, as_texts
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.spec.groups_section import read_release_file
+from dpbayes_cli.spec.groups_section import read_release_file, with_keys
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import price
 
@@ -81,8 +81,8 @@ def plan(model: Request, mechanism: MechanismChoice | None = None, **keys: Any) 
         model: a chosen model, the mapping of a spec, or the path of a spec file.
         mechanism: a chosen mechanism; if None, the default mechanism.
         keys: further keys of a spec, such as ``column="relapsed"``, ``on_invalid="drop"``,
-            ``neighbors="add-remove"``, ``unit="patient_id"``, ``source={"delimiter": ";"}`` or
-            ``inference={"samples": 1000}``.
+            ``neighbors="add-remove"``, ``unit="patient_id"``, ``source={"delimiter": ";"}``,
+            ``by={"column": "hospital", "file": "hospitals.txt"}`` or ``inference={"samples": 1000}``.
 
     Raises:
         SpecError: the request is wrong, or no guarantee can be given for it.
@@ -91,7 +91,7 @@ def plan(model: Request, mechanism: MechanismChoice | None = None, **keys: Any) 
     parts = ({} if mechanism is None else mechanism.stated, _as_sections(keys))
     for part in parts:
         stated = _merged(stated, part)
-    request = PlannedRequest(stated)
+    request = PlannedRequest(with_keys(stated, Path()))
     _ = request.spec
     return request
 

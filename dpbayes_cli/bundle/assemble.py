@@ -132,7 +132,7 @@ def assemble(
             warnings=[*report.warnings, *plan.warnings],
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
-        extreme_groups=_extreme_groups(spec, analysis),
+        extreme_groups=differing_groups(spec, analysis),
         tables=analysis.how_counted or UNSET,
         states=rounded_states(analysis.states) or UNSET,
         assumptions=assumptions(
@@ -147,7 +147,8 @@ def assemble(
     return remember(stated, spec, model)
 
 
-def _extreme_groups(spec: ReleaseSpec, analysis: Analysis) -> list[ExtremeGroups] | UnsetType:
+def differing_groups(spec: ReleaseSpec, analysis: Analysis) -> list[ExtremeGroups] | UnsetType:
+    """Return the groups that differ from the mean of all groups, for each parameter; unset if there are no groups."""
     if analysis.groups is None or spec.by is None:
         return UNSET
     parameters = analysis.model.group_parameters

@@ -32,7 +32,7 @@ from dpbayes_cli.spec.request_flags import AFTERWARDS
     "--out",
     type=PATH,
     metavar="DIR",
-    help="New directory for posterior.json, the samples and the states of a hidden Markov model.",
+    help="New directory for posterior.json, the samples, the groups and the states of a hidden Markov model.",
 )
 @interval_option
 @output_options
@@ -82,9 +82,10 @@ def _infer_bundle(
     import msgspec
     from msgspec.structs import replace
 
-    from dpbayes_cli.bundle.assemble import inference_report, summary
+    from dpbayes_cli.bundle.assemble import differing_groups, inference_report, summary
     from dpbayes_cli.bundle.document_parts import Width
-    from dpbayes_cli.bundle.files import STATES, rounded_states, states_csv
+    from dpbayes_cli.bundle.files import GROUPS, STATES, rounded_states, states_csv
+    from dpbayes_cli.bundle.group_table import write_groups
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.report.result_sentence import stated_results
@@ -105,8 +106,15 @@ def _infer_bundle(
     named = list(zip(analysis.parameters, analysis.marginals, strict=True))
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)
-    width = {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named}
-    shown = replace(document, spec=spec.stated_in_full, posterior=posterior, width=width, inference=report)
+    has_widths = analysis.groups is None
+    shown = replace(
+        document,
+        spec=spec.stated_in_full,
+        posterior=posterior,
+        width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named if has_widths},
+        inference=report,
+        extreme_groups=differing_groups(spec, analysis),
+    )
     remember(shown, spec, analysis.model)
     shown = replace(shown, results=stated_results(shown, analysis.samples))
     remember(shown, spec, analysis.model)
@@ -129,6 +137,9 @@ def _infer_bundle(
             write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
             labels = sample_labels(document, report)
             write_samples(directory / report.samples_file, analysis, spec.inference.format, labels)
+            if analysis.groups is not None:
+                keys = spec.stated_in_full["by"]["values"]
+                write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
             states = states_csv(analysis.model, rounded_states(analysis.states))
             if states is not None:
                 write_new(directory / STATES, states)

@@ -29,6 +29,8 @@ class GroupsSection(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_levels(self.values)
+        if self.values[0] == self.column:
+            raise ValueError(f"the first key is the name of the column, {self.column!r}: a file of keys has no header")
 
     @property
     def in_request(self) -> dict[str, Any]:
@@ -86,7 +88,8 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
     """Refuse groups of a model that cannot have them.
 
     Raises:
-        SpecError: the model or the mechanism does not serve groups, or the bounds are to be found privately.
+        SpecError: the model or the mechanism does not serve groups, the bounds are to be found privately, or the keys
+            are in the column of values.
     """
     from dpbayes_cli.core.registry import model_names, model_type
 
@@ -100,6 +103,10 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
         raise SpecError(f"the mechanism {mechanism} does not serve groups", where="mechanism", hint=hint)
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
+    by = document.get("by")
+    if isinstance(by, Mapping) and by.get("column") is not None and by.get("column") == document.get("column"):
+        reason = f"the column {by['column']!r} holds the keys of the groups"
+        raise SpecError(reason, where="column", hint="name the column of values, or leave it out if there are only two")
 
 
 GROUP_MECHANISMS = ("laplace", "gaussian")

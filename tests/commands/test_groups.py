@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dpbayes_cli as dpb
 from dpbayes_cli.base.duck import cursor
 from tests.conftest import Cli
 
@@ -53,6 +55,7 @@ def test_all_groups_cost_as_much_as_one_and_each_gets_a_posterior(
     assert again["replayed"] is True
     shown = dpbayes("release", "visits.csv", *ASKED, "--out", "out")
     assert "Of 41 groups, " in shown.out
+    assert shown.out.startswith("On average over groups like these 41: "), "the mean is that of their common law"
     for form in ("html", "markdown"):
         report = dpbayes("report", "out", "--format", form)
         assert "The groups" in report.out
@@ -62,9 +65,17 @@ def test_all_groups_cost_as_much_as_one_and_each_gets_a_posterior(
 
 def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], place: Path) -> None:
     assert dpbayes("release", "visits.csv", *ASKED, "--out", "out").code == 0
-    alone = dpbayes("infer", "out", "--pooling", "none", "--json").json
+    alone = dpbayes("infer", "out", "--pooling", "none", "--out", "alone", "--json").json
     pooled = json.loads((place / "out" / "release.json").read_text())["posterior"]
     assert alone["posterior"]["sd"]["mean"] > pooled["sd"]["mean"]
+    groups = table(place / "alone" / "groups.parquet")
+    assert groups["sd"].mean() > table(place / "out" / "groups.parquet")["sd"].mean()
+    shown = " ".join(dpbayes("infer", "out", "--pooling", "none").out.split())
+    mean = alone["posterior"]["mean"]["mean"]
+    n_above, n_below = (groups["q05"] > mean).sum(), (groups["q95"] < mean).sum()
+    assert f"Of 41 groups, {n_above} have a 90 % interval above the mean of all groups and {n_below} below" in shown
+    assert shown.startswith("On average over 41 groups: ")
+    assert "without noise" not in shown
     assert len(dpbayes("budget", "history", "visits", "--json").json) == 4, "open, reserved, sealed, published"
 
 
@@ -78,12 +89,15 @@ def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], plac
         ("--model beta-bernoulli --groups absent.txt", 3, "cannot read the keys"),
         ("--model beta-bernoulli --groups twice.txt", 3, "mean the same cell"),
         ("--model beta-bernoulli --by ward", 4, "ward"),
+        ("--model beta-bernoulli --column hospital", 3, "holds the keys of the groups"),
+        ("--model beta-bernoulli --groups header.txt", 3, "the name of the column"),
     ],
 )
 def test_wrong_requests_are_refused_before_the_charge(
     dpbayes: Cli, visits: dict[str, float], place: Path, ledger_path: Path, flags: str, code: int, says: str
 ) -> None:
     (place / "twice.txt").write_text("7\n07\n")
+    (place / "header.txt").write_text("hospital\nh1\n")
     asked = ["--by", "hospital", "--groups", "keys.txt", "--eps", "1", *flags.split()]
     dpbayes("release", "visits.csv", *asked).exits(code, says)
     assert not ledger_path.exists()
@@ -114,3 +128,32 @@ def test_groups_of_people_with_several_rows_come_from_a_spec(dpbayes: Cli, place
     assert document["groups"]["noise_scale"] == pytest.approx(3 * 20 / 3, rel=1e-6)
     assert list(table(place / "out" / "groups.parquet")["key"]) == ["a", "b"]
     assert dpbayes("verify", "out").code == 0
+
+
+def test_keys_that_match_no_record_are_named_as_a_possible_cause(
+    dpbayes: Cli, visits: dict[str, float], place: Path
+) -> None:
+    (place / "quoted.txt").write_text('"h1"\n"h2"\n')
+    shown = dpbayes("release", "visits.csv", *ASKED, "--groups", "quoted.txt", "--out", "out")
+    assert "these flags set what is valid: --groups, " in shown.out
+
+
+def test_a_data_frame_is_divided_by_a_file_of_keys(visits: dict[str, float], place: Path) -> None:
+    frame = pd.DataFrame({"hospital": [1, 2, None, 3] * 50, "relapse": ["yes", "no", "yes", "yes"] * 50})
+    (place / "numbers.txt").write_text("1\n2\n")
+    model = dpb.models.BetaBernoulli(success="yes", failure="no")
+    by = {"column": "hospital", "file": "numbers.txt"}
+    released = dpb.release(frame, model, dpb.mechanisms.Laplace(epsilon="3"), account="people", by=by)
+    document = json.loads((Path(released.path) / "release.json").read_text())
+    values = np.array(document["groups"]["values"])
+    assert abs(values - [50, 0, 0, 50]).max() <= 20, "noise of scale 2 / 3"
+
+
+@pytest.mark.parametrize(("pooling", "law"), [("partial", "learned law of a new group"), ("none", "stated prior")])
+def test_the_captions_of_the_page_state_the_law_of_the_groups(
+    dpbayes: Cli, visits: dict[str, float], pooling: str, law: str
+) -> None:
+    assert dpbayes("release", "visits.csv", *ASKED, "--pooling", pooling, "--out", "out").code == 0
+    page = dpbayes("report", "out", "--format", "html").out
+    assert law in page
+    assert ("Small groups are drawn towards" in page) == (pooling == "partial")

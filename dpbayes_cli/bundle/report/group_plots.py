@@ -13,9 +13,13 @@ from dpbayes_cli.privacy.lazy_numpy import np
 _MAX_INTERVALS, _MAX_POINTS = 150, 600
 _SIZE = (4.2, 2.2)
 """In inches."""
+_MANY_TIMES = 20.0
+"""If the sizes of groups differ by a larger factor, their axis is logarithmic."""
 
 
-def group_plots(groups: GroupedPosterior, parameter: int, noisy: Floats | None, mean: float) -> Iterator[Picture]:
+def group_plots(
+    groups: GroupedPosterior, parameter: int, noisy: Floats | None, mean: float, *, pooled: bool
+) -> Iterator[Picture]:
     """Yield the plots of one parameter of all groups.
 
     Args:
@@ -23,14 +27,15 @@ def group_plots(groups: GroupedPosterior, parameter: int, noisy: Floats | None, 
         noisy: each group's share or mean as it follows from the released statistics alone, shape (n_groups,); NaN if
             it is not known.
         mean: the mean of all groups.
+        pooled: whether the law of the groups was learned; otherwise each group has the stated prior.
     """
     estimates = groups.means[:, parameter]
     low, high = groups.quantiles[:, parameter, 0], groups.quantiles[:, parameter, 2]
     yield _caterpillar(estimates, low, high, mean, f"groups-in-order-{parameter}")
-    yield _funnel(estimates, low, high, groups.sizes[:, 0], mean, f"groups-by-size-{parameter}")
-    if noisy is not None:
+    yield _funnel(estimates, low, high, groups.sizes[:, 0], mean, f"groups-by-size-{parameter}", pooled=pooled)
+    if noisy is not None and pooled:
         yield _shrinkage(estimates, noisy, mean, f"groups-shrinkage-{parameter}")
-    yield _new_group(groups.new_group[:, parameter], estimates, f"groups-law-{parameter}")
+    yield _new_group(groups.new_group[:, parameter], estimates, f"groups-law-{parameter}", pooled=pooled)
 
 
 def _some(n_groups: int, most: int) -> Integers:
@@ -61,7 +66,9 @@ def _caterpillar(estimates: Floats, low: Floats, high: Floats, mean: float, name
     return Picture(name, inline_svg(figure, name, caption), caption)
 
 
-def _funnel(estimates: Floats, low: Floats, high: Floats, sizes: Floats, mean: float, name: str) -> Picture:
+def _funnel(
+    estimates: Floats, low: Floats, high: Floats, sizes: Floats, mean: float, name: str, *, pooled: bool
+) -> Picture:
     order = np.argsort(sizes, kind="stable")
     chosen = order[_some(len(order), _MAX_POINTS)]
     differs = (low[chosen] > mean) | (high[chosen] < mean)
@@ -70,12 +77,12 @@ def _funnel(estimates: Floats, low: Floats, high: Floats, sizes: Floats, mean: f
         at = np.maximum(sizes[chosen][mask], 0.5), estimates[chosen][mask]
         panel.plot(*at, linestyle="none", marker="o", markersize=2.2, color=color, alpha=0.6)
     panel.axhline(mean, color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
-    panel.set_xscale("log")
+    if sizes.max() > _MANY_TIMES * max(sizes.min(), 0.5):
+        panel.set_xscale("log")
     panel.set_xlabel("estimated number of valid records")
-    caption = (
-        f"Estimates by the number of valid records, of {_of(len(chosen), len(order))}. Small groups are drawn towards "
-        "the mean of all groups"
-    )
+    caption = f"Estimates by the number of valid records, of {_of(len(chosen), len(order))}"
+    if pooled:
+        caption += ". Small groups are drawn towards the mean of all groups"
     return Picture(name, inline_svg(figure, name, caption), caption)
 
 
@@ -103,14 +110,17 @@ def _shrinkage(estimates: Floats, noisy: Floats, mean: float, name: str) -> Pict
     return Picture(name, inline_svg(figure, name, caption), caption)
 
 
-def _new_group(draws: Floats, estimates: Floats, name: str) -> Picture:
+def _new_group(draws: Floats, estimates: Floats, name: str, *, pooled: bool) -> Picture:
     figure, (panel,) = blank_figure(*_SIZE)
     panel.set_yticks([])
-    panel.hist(estimates, bins=40, density=True, color=QUIET, alpha=0.35)
+    low, high = np.quantile(draws, [0.005, 0.995]).tolist()
+    ends = min(low, float(estimates.min())), max(high, float(estimates.max()))
+    panel.hist(estimates, bins=40, range=ends, density=True, color=QUIET, alpha=0.35)
     panel.plot(*density(draws), color=SERIES[0], linewidth=1.3)
+    panel.set_xlim(*ends)
     panel.set_ylim(bottom=0.0)
-    caption = (
-        "The line is the learned law of a new group, which is the prior of each group. The bars are the estimates of "
-        "the groups, which vary less"
-    )
+    law = "learned law of a new group, which is the prior of each group" if pooled else "stated prior of each group"
+    caption = f"The line is the {law}. The bars are the estimates of the groups"
+    if pooled:
+        caption += ", which vary less"
     return Picture(name, inline_svg(figure, name, caption), caption)

@@ -24,7 +24,7 @@ from dpbayes_cli.bundle.report.probability_plots import emissions_plot, table_pl
 from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
 from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.report.states_plot import states_plot
-from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, states_text, tables_text
+from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, is_pooled, states_text, tables_text
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime
 from dpbayes_cli.privacy.lazy_numpy import np
@@ -221,7 +221,7 @@ def _groups(document: ReleaseDocument, analysis: Analysis) -> Iterator[DrawnSect
     shares = noisy_shares(document, analysis.model)
     for k in range(min(len(names), _MAX_GROUP_PARAMETERS)):
         noisy = None if shares is None else shares[:, k]
-        pictures += group_plots(groups, k, noisy, analysis.marginals[k].mean)
+        pictures += group_plots(groups, k, noisy, analysis.marginals[k].mean, pooled=is_pooled(document))
     plotted = f"{', '.join(names[:_MAX_GROUP_PARAMETERS])} of {len(names)} parameters are plotted."
     yield DrawnSection(
         "The groups",

@@ -14,7 +14,7 @@ from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGuarante
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
 from dpbayes_cli.bundle.report.validity import left_bounds, not_counted_text, validity_warning
-from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text
+from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text, is_pooled
 from dpbayes_cli.bundle.stated_request import model_of
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.privacy.lazy_numpy import np
@@ -90,7 +90,12 @@ def findings_of(document: ReleaseDocument) -> Findings:
     """Return what the model reports as its most important results, with the name of the column if it is stated."""
     model = model_of(document)
     column = "" if model.column_names else document.spec.get("column") or ""
-    return model.findings(column, [_estimate(each) for each in document.posterior.values()])
+    findings = model.findings(column, [_estimate(each) for each in document.posterior.values()])
+    if is_pooled(document):  # the mean is that of the law of the groups, of which these groups are a sample
+        n_groups = len(document.spec["by"]["values"])
+        these = f"these {n_groups:,}" if n_groups > 1 else "this one"
+        findings = replace(findings, topic=f"on average over groups like {these}")
+    return findings
 
 
 def _estimate(summary: ParameterSummary) -> float:

@@ -100,9 +100,9 @@ def _remedy(document: ReleaseDocument) -> str:
     column = model_of(document).columns[0]
     described = map(column.described, range(len(texts))) if is_listed and isinstance(column, Column) else ()
     expected = f"Valid cells hold {', or '.join(described)}. " if is_listed else ""
-    stated = ", ".join(
-        f"--{key}" for section in ("domain", "source") for key in document.spec.get(section, {}) if key in _FLAGS
-    )
+    keys = ["groups"] if document.spec.get("by") else []
+    keys += [key for section in ("domain", "source") for key in document.spec.get(section, {}) if key in _FLAGS]
+    stated = ", ".join(f"--{key}" for key in keys)
     return (
         f"{expected}`dpbayes check FILE` shows all other cells that are not empty; these flags set what is valid: "
         f"{stated}."

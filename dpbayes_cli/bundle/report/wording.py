@@ -250,3 +250,8 @@ def reuse_texts(document: ReleaseDocument) -> list[str]:
         f"`{samples}` holds {document.inference.samples:,} posterior samples; `release.json` holds everything in "
         "machine-readable form.",
     ]
+
+
+def is_pooled(document: ReleaseDocument) -> bool:
+    """Return whether the records are divided into groups whose parameters have a common law, which was learned."""
+    return bool(document.spec.get("by")) and document.spec["inference"]["pooling"] == "partial"
