@@ -79,7 +79,7 @@ def level_remedies(
         yield f"texts differ in upper and lower case alone; write all in lower case: {lower}"
         return
     levels = [by_case.get(level.casefold(), [""])[0] for level in column.levels]
-    if len(levels) == len(texts) == 2 and not all(levels):
+    if "success" in flags and len(levels) == len(texts) == 2 and not all(levels):
         levels = list(success_and_failure(profile))
     if "success" in flags and len(texts) > 2:
         found = all_texts() if profile.distinct <= _FEW_TEXTS else []

@@ -157,3 +157,11 @@ def test_the_captions_of_the_page_state_the_law_of_the_groups(
     page = dpbayes("report", "out", "--format", "html").out
     assert law in page
     assert ("Small groups are drawn towards" in page) == (pooling == "partial")
+
+
+def test_check_proposes_no_key_for_another_one(dpbayes: Cli, place: Path) -> None:
+    (place / "two.csv").write_text("ward,back\na,yes\nb,no\n")
+    (place / "others.txt").write_text("c\nd\n")
+    shown = dpbayes("check", "two.csv", "--model", "beta-bernoulli", "--by", "ward", "--groups", "others.txt")
+    assert "0 of 2 cells can be read" in shown.out
+    assert "upper and lower case" not in shown.out
