@@ -88,7 +88,11 @@ def write_benchmarks(results: Path) -> None:
     measured = results / "benchmarks.xml"
     if not measured.exists():
         return
-    lines = ["# Benchmarks", "", "Each block is what one benchmark printed. Times are seconds on two cores.", ""]
+    about = (
+        "Each block is what one benchmark printed. Times are seconds on two cores, which may have done other work at "
+    )
+    about += "the same time. The ratios within a block come from one run."
+    lines = ["# Benchmarks", "", *textwrap.wrap(about, 110), ""]
     for case in ET.parse(measured).iter("testcase"):  # noqa: S314 - our own file
         name = case.attrib["name"].removeprefix("test_").replace("_", " ")
         printed = (case.findtext("system-out") or "").strip("\n")
