@@ -179,3 +179,11 @@ def test_the_mean_rate_of_all_groups_is_not_reported_as_a_mean_of_numbers(dpbaye
     assert json.loads((place / "out" / "release.json").read_text())["posterior_predictive"] == {}
     assert dpbayes("verify", "out").code == 0
     assert "The groups" in dpbayes("report", "out", "--format", "html").out
+
+
+def test_a_mean_of_all_groups_beyond_the_bounds_is_a_warning(dpbayes: Cli, place: Path) -> None:
+    (place / "rows.csv").write_text("ward,days\n" + "".join(f"{ward},5\n" for ward in "abc" for _ in range(200)))
+    (place / "wards.txt").write_text("a\nb\nc\n")
+    asked = ("--model", "gamma-poisson", "--upper", "5", "--by", "ward", "--groups", "wards.txt", "--eps", "3")
+    shown = " ".join(dpbayes("release", "rows.csv", *asked, "--out", "out").out.split())
+    assert "the 90 % interval of the mean leaves the public bounds, 0 to 5" in shown
