@@ -40,6 +40,7 @@ class BetaGeometric(WholeNumber, BetaProbability):
     """
 
     name: ClassVar[str] = "beta-geometric"
+    has_linear_mean: ClassVar[bool] = False
     summary: ClassVar[str] = "probability of success from the number of failures before the first success, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the failures, each number clamped to a public bound; also the noisy number of "

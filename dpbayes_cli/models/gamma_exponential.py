@@ -56,6 +56,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
     """
 
     name: ClassVar[str] = "gamma-exponential"
+    has_linear_mean: ClassVar[bool] = False
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the times, each clamped to a public bound; also the noisy number of valid records, "

@@ -165,3 +165,25 @@ def test_check_proposes_no_key_for_another_one(dpbayes: Cli, place: Path) -> Non
     shown = dpbayes("check", "two.csv", "--model", "beta-bernoulli", "--by", "ward", "--groups", "others.txt")
     assert "0 of 2 cells can be read" in shown.out
     assert "upper and lower case" not in shown.out
+
+
+def test_the_mean_rate_of_all_groups_is_not_reported_as_a_mean_of_numbers(dpbayes: Cli, place: Path) -> None:
+    rng = np.random.default_rng(7)
+    rows = [f"{ward},{rng.exponential(10.0 if ward % 2 else 0.3):.3f}" for ward in range(20) for _ in range(50)]
+    (place / "rows.csv").write_text("\n".join(["ward,days", *rows]) + "\n")
+    (place / "wards.txt").write_text("\n".join(map(str, range(20))) + "\n")
+    asked = ("--model", "gamma-exponential", "--upper", "50", "--by", "ward", "--groups", "wards.txt", "--eps", "3")
+    shown = " ".join(dpbayes("release", "rows.csv", *asked, "--out", "out").out.split())
+    assert "represent, the rate is about " in shown
+    assert "the mean of the numbers" not in shown
+    assert json.loads((place / "out" / "release.json").read_text())["posterior_predictive"] == {}
+    assert dpbayes("verify", "out").code == 0
+    assert "The groups" in dpbayes("report", "out", "--format", "html").out
+
+
+def test_a_mean_of_all_groups_beyond_the_bounds_is_a_warning(dpbayes: Cli, place: Path) -> None:
+    (place / "rows.csv").write_text("ward,days\n" + "".join(f"{ward},5\n" for ward in "abc" for _ in range(200)))
+    (place / "wards.txt").write_text("a\nb\nc\n")
+    asked = ("--model", "gamma-poisson", "--upper", "5", "--by", "ward", "--groups", "wards.txt", "--eps", "3")
+    shown = " ".join(dpbayes("release", "rows.csv", *asked, "--out", "out").out.split())
+    assert "the 90 % interval of the mean leaves the public bounds, 0 to 5" in shown

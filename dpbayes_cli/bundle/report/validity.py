@@ -142,7 +142,10 @@ def left_bounds(document: ReleaseDocument) -> list[str]:
     """
     model = model_of(document)
     columns, summaries = _columns(model), list(document.posterior.values())
-    if model.column_names and not all(f"mean[{name}]" in document.posterior for name in columns):
+    is_named = bool(model.column_names)
+    if document.spec.get("by"):  # the first summary is that of the mean of all groups
+        columns, summaries, is_named = _column_of_groups(model), summaries[:1], False
+    if is_named and not all(f"mean[{name}]" in document.posterior for name in columns):
         return []
     ends: list[Sequence[float]] = [
         [end for end in (getattr(summary, name) for summary in summaries) if end is not None] for name in ("q05", "q95")
@@ -153,7 +156,7 @@ def left_bounds(document: ReleaseDocument) -> list[str]:
     warnings = []
     for name in low:
         bounds = columns[name]
-        of_column, near = f" of {name}" if model.column_names else "", _NEAR_SHARE * (bounds.upper - bounds.lower)
+        of_column, near = f" of {name}" if is_named else "", _NEAR_SHARE * (bounds.upper - bounds.lower)
         if not all(bounds.lower <= end[name] <= bounds.upper for end in (low, high)):
             warnings.append(
                 f"the 90 % interval of the mean{of_column} leaves the public bounds, {_range(bounds)}: the noise is "
@@ -173,6 +176,12 @@ def _columns(model: Model) -> dict[str, NumericColumn]:
     if len(numbers) < len(model.columns):
         return {}
     return {column.role: column for column in numbers} if model.column_names else {"mean": numbers[0]}
+
+
+def _column_of_groups(model: Model) -> dict[str, NumericColumn]:
+    """Return the column of numbers of groups by its key in ``predictive``; empty if groups have categories."""
+    values = model.columns[1]
+    return {"mean": values} if isinstance(values, NumericColumn) else {}
 
 
 def _range(column: NumericColumn) -> str:

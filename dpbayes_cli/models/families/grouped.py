@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
-from dpbayes_cli.core.findings import Findings
+from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyGroups
@@ -28,6 +28,9 @@ class Groupable(NoisyStatistics):
     """The capability of models whose records may be divided into groups, with a parameter for each group."""
 
     has_groups: ClassVar[bool] = True
+    has_linear_mean: ClassVar[bool] = True
+    """Whether a record's mean is linear in the parameters. Otherwise the mean parameter of all groups does not give the
+    mean of their records."""
 
     def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
         return GroupedModel(self, key_column, value_column, keys)
@@ -104,12 +107,17 @@ class GroupedModel(NoisyStatistics):
         return ("sum", "valid") if isinstance(values, NumericColumn) else tuple(values.levels)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the predictive law of a record of a new group."""
+        """Return the predictive law of a record of a new group; empty if the mean parameters do not give it."""
+        if not self.base.has_linear_mean:
+            return {}
         return self.base.predictive(mean[: len(self.group_parameters)])
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the result for an average group."""
         facts = self.base.findings(column, estimates[: len(self.group_parameters)]).facts
+        if not self.base.has_linear_mean:  # the mean of a convex function is not that function of the mean
+            names = self.group_parameters
+            facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
         topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) > 1)}"
         return Findings(tuple(facts), topic, caption="What the groups have in common")
 
