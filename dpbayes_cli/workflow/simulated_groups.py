@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import betaincinv
 
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
+from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.groups.counts import infer_category
-from dpbayes_cli.models.families.grouped import GroupedModel
 from dpbayes_cli.workflow.expectation import NARROWER, Estimated
 from dpbayes_cli.workflow.simulated_releases import NO_NOISE, Simulation, Trials
 
@@ -37,12 +38,19 @@ _MAX_SIZE = 10**6
 
 def why_no_groups(planned: PlannedRelease, n_records: int) -> str:
     """Return why releases of groups are not simulated, one sentence; empty if they are."""
-    model = require_type(planned.model, GroupedModel)
-    if not isinstance(model.base.group_outcome(), GroupedCounts):
-        return f"Plan does not simulate groups of {model.name}; it states the price only."
-    if n_records > _MAX_SIZE * len(model.keys):
+    if not isinstance(_model_of_group(planned).group_outcome(), GroupedCounts):
+        return f"Plan does not simulate groups of {planned.model.name}; it states the price only."
+    if n_records > _MAX_SIZE * len(_keys(planned)):
         return f"Plan does not simulate groups of more than {_MAX_SIZE:,} records; it states the price only."
     return ""
+
+
+def _model_of_group(planned: PlannedRelease) -> Model:
+    return model_type(planned.spec.model).build(planned.spec.domain, planned.spec.prior)
+
+
+def _keys(planned: PlannedRelease) -> tuple[str, ...]:
+    return () if planned.spec.by is None else planned.spec.by.values
 
 
 class GroupSimulation(Simulation):
@@ -57,9 +65,9 @@ class GroupSimulation(Simulation):
     """
 
     def __init__(self, planned: PlannedRelease, n_records: int, seed: int, parameter: str | None = None) -> None:
-        model = require_type(planned.model, GroupedModel)
-        super().__init__(replace(planned, model=model.base), n_records, seed, parameter)
-        self.n_groups, self.outcome = len(model.keys), require_type(model.base.group_outcome(), GroupedCounts)
+        model = _model_of_group(planned)
+        super().__init__(replace(planned, model=model), n_records, seed, parameter)
+        self.n_groups, self.outcome = len(_keys(planned)), require_type(model.group_outcome(), GroupedCounts)
         self.category = self.model.parameters.index(self.main)
         a, total = self.outcome.concentration[self.category], sum(self.outcome.concentration)
         records = 1.0 / _CORRELATION - 1.0
