@@ -54,6 +54,7 @@ def charged(dpbayes: Cli) -> list[str]:
     return [entry["label"] for entry in history if entry["kind"] == "reserved"]
 
 
+@pytest.mark.slow
 def test_the_nightly_release_charges_a_night_once(clinic: Path, dpbayes: Cli) -> None:
     assert dpbayes(*ACCOUNT).code == 0
     script = clinic / "nightly"

@@ -56,6 +56,7 @@ def test_page_prices_the_guarantee_again_instead_of_trusting_the_bundle(dpbayes:
     assert "Delta against epsilon" not in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "parameters"),
     [

@@ -40,6 +40,7 @@ def width_by_hand(a: float, b: float, size: int) -> float:
     return float(np.median(high - low))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [20, 400])
 def test_widths_without_privacy_are_those_of_exact_counts(size: int) -> None:
     groups = expected(request(), size * len(KEYS), SimulationEffort(trials=3))
@@ -49,6 +50,7 @@ def test_widths_without_privacy_are_those_of_exact_counts(size: int) -> None:
     assert groups.unseen_width == pytest.approx(np.diff(beta.ppf([0.05, 0.95], 12.0, 12.0))[0])
 
 
+@pytest.mark.slow
 def test_less_epsilon_gives_wider_intervals_until_they_are_worthless() -> None:
     strong, weak = expected(request(20.0), 1200), expected(request(0.1), 1200)
     assert strong.width.median == pytest.approx(strong.nonprivate_width, rel=0.1)

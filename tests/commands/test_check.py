@@ -248,6 +248,7 @@ def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli,
     assert "for another column: dpbayes check a.csv --column NAME" in alone
 
 
+@pytest.mark.slow
 def test_a_file_of_many_columns_is_profiled_a_few_columns_at_a_time(
     dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -227,6 +227,7 @@ def test_partial_pooling_shrinks_groups_toward_each_other(infer: Infer) -> None:
     assert wide["posterior"][-1]["low"] < pooled["19"]["low"]
 
 
+@pytest.mark.slow
 def test_groups_with_different_noise_are_pooled(infer: Infer) -> None:
     rows = [(k, s, f, 1 + 7 * (k % 2)) for k, (s, f) in enumerate([(3, 20), (6, 15), (0, 9), (11, 30)] * 5)]
     table = "g,s,f,v\n" + "".join(f"{k},{s},{f},{v}\n" for k, s, f, v in rows)

@@ -215,7 +215,8 @@ def test_a_bundle_written_by_a_racing_process_is_recognized(
 
 
 CHAINS = {
-    "abalone-linear-regression", "adult-bayes-net", "adult-naive-bayes", "clinic-age", "clinic-age-months",
+    "abalone-linear-regression", "adult-bayes-net", "adult-naive-bayes", "adult-occupations", "clinic-age",
+    "clinic-age-months", "clinic-classes",
     "clinic-age-private-bounds", "events-hmm",
 }  # fmt: skip
 """Configs whose posteriors take several seconds."""
@@ -261,6 +262,7 @@ def test_a_dry_run_states_the_cost_in_the_notion_of_the_mechanism(dpbayes: Cli, 
         assert f"would cost {cost}" in dpbayes("release", coin, *flags).out
 
 
+@pytest.mark.slow
 def test_scripts_get_the_number_that_the_sentence_states(dpbayes: Cli, place: Path) -> None:
     (place / "skewed.csv").write_text("price\n" + "20\n" * 9000 + "9000\n" * 1000, encoding="ascii")
     flags = ["--model", "normal", "--column", "price", "--lower", "0", "--upper", "10000", "--eps", "1", "--out", "o"]

@@ -93,6 +93,7 @@ def test_account_is_for_one_privacy_unit(dpbayes: Cli, visits: Path) -> None:
     assert dpbayes("budget", "verify").code == 0
 
 
+@pytest.mark.slow
 def test_private_bounds_account_for_contributions(dpbayes: Cli, visits: Path) -> None:
     ask = ["--model", "normal", "--column", "age", "--unit", "who", "--max-contributions", "5"]
     bounds = ["--bounds-epsilon", "0.5", "--bounds-low", "0", "--bounds-high", "200"]

@@ -112,6 +112,7 @@ def test_draws_with_a_least_entry_have_the_moments_of_their_law(shape: tuple[flo
         assert abs(values.mean() - expected) <= 5.0 * values.std() / math.sqrt(n) + 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_released", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_chains_end_where_the_tempered_posterior_is(as_released: bool) -> None:
     """Shares of all 8 state paths in 20,000 chains against sums over states; 5 standard errors, false fail 6e-7 each.

@@ -31,6 +31,7 @@ def seen(counts: list[Integers], scale: float, rng: np.random.Generator) -> Nois
     return observation_of([each + law.simulate(rng, each.shape) for each in counts], law)
 
 
+@pytest.mark.slow
 def test_regimes_are_found_and_the_posterior_knows_the_noise() -> None:
     """With noise as large as the counts plug-in inference is many standard deviations off, noise-aware is not."""
     rng = np.random.default_rng(6)

@@ -161,6 +161,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "kind"),
     [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in DROPPED],
@@ -214,6 +215,7 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum(axis=0).max() < SMOOTH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.02, 1.0])
 def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float) -> None:
     """With probability 1/2 all n records are valid; else p(number) is proportional to 1 / (1 + n - number)."""
@@ -291,6 +293,7 @@ def test_posteriors_are_those_of_a_dense_grid(name: str, n: int, epsilon: str) -
         assert distances(cell).max() < CLOSE, f"{trials} observations"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.012, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.3, 0.5))])
 @pytest.mark.parametrize(
     "family", [PoissonCounts(0.01, 0.01), ExponentialTimes(0.001, 0.001), GeometricNumbers(0.01, 0.01)], ids=str

@@ -39,6 +39,7 @@ def observation_of(counts: list[Integers], noise: NoiseLaw | None, *, complete: 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["blocked", "collapsed"])
 def test_exact_counts_give_the_sum_over_all_paths(sampler: Any) -> None:
     """Two states, two features, two sequences of four steps, all parameters integrated out: 256 paths.

@@ -158,6 +158,7 @@ class Strategy:
         return self.exact_delta / self.delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_adaptive_strategies_never_exceed_the_account(number: int) -> None:
     used = [Strategy(ACCOUNTS[seed % len(ACCOUNTS)], random.Random(seed)).used for seed in range(number)]

@@ -31,6 +31,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.sqlite"
 
 
+@pytest.mark.slow
 def test_a_ledger_with_two_names_is_refused_by_both(path: Path, dpbayes: Cli, coin: Path) -> None:
     second = path.with_name("second.sqlite")
     second.hardlink_to(path)

@@ -28,6 +28,7 @@ def published(law: str, scale: float, below: float, *, listed: bool, size: int) 
     return noisy_cells(observed, law, scale, below, lists_suppressed=listed), truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [False, True], ids=["missing", "listed"])
 @pytest.mark.parametrize("law", ["discrete-gaussian", *often(["gaussian", "discrete-laplace", "laplace"], 3)])
 def test_published_counts_are_calibrated_and_naive_ones_are_not(law: str, listed: bool) -> None:
@@ -49,6 +50,7 @@ def test_published_counts_are_calibrated_and_naive_ones_are_not(law: str, listed
     assert covered[1] < 0.8
 
 
+@pytest.mark.slow
 def test_a_sum_of_many_small_counts_needs_the_learned_prior() -> None:
     """A flat prior on 0, 1, 2, ... adds the bias of every cell. Fails without reason with probability 1e-9."""
     rng = np.random.default_rng(23)

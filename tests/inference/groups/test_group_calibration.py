@@ -69,6 +69,7 @@ def assert_calibrated(ranks: Ranks, margin: float) -> None:
     assert abs(np.mean(ranks.coverage) - 0.9) < margin + 5.0 * error, f"coverage {np.mean(ranks.coverage):.3f}"
 
 
+@pytest.mark.slow
 def test_groups_are_calibrated() -> None:
     assert_calibrated(simulate_ranks(20.0, 2.0, 10, 30, 1), 0.02)
 
@@ -120,6 +121,7 @@ def misjudged(kind: str, simulated: SimulatedGroups, rng: np.random.Generator) -
     return float(((quantiles[:, 0] <= simulated.theta[:, 0]) & (simulated.theta[:, 0] <= quantiles[:, 2])).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plug-in", "flat sizes"])
 def test_wrong_hyperparameters_lose_coverage(kind: str) -> None:
     """So coverage shows a miscalibration."""

@@ -284,6 +284,7 @@ def assert_calibrated(result: Study) -> None:
     assert result.sizes_covered.mean() > 0.9 - 5.0 * error  # intervals of integers cover more
 
 
+@pytest.mark.slow
 def test_a_few_posteriors_are_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_calibrated(calibrated(Cell("gamma-poisson", 1.0, 20.0, 4), 20, monkeypatch))
 
