@@ -101,11 +101,11 @@ def _has_statistics(document: ReleaseDocument, spec: ReleaseSpec, expected_names
     records of a unit count, a document under replace-one neighbors may leave the number out.
     """
     names = [statistic.name for statistic in document.statistics]
-    if not isinstance(document.groups, msgspec.UnsetType):
-        return spec.by is not None and len(document.groups.values) == len(expected_names)
     replaces_one = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (document.n_records is not None) != replaces_one and not (replaces_one and spec.policy.contributions > 1):
         return False
+    if not isinstance(document.groups, msgspec.UnsetType):
+        return spec.by is not None and not names and len(document.groups.values) == len(expected_names)
     if document.draws and document.noise is None:
         return not names
     return bool(names) and names == list(expected_names)
