@@ -199,11 +199,13 @@ class NoisyGroups:
         outcome: what is observed of each record, with the stated prior.
         observed: the privatized integers, shape (n_groups, n_components).
         noise: the law of the noise, which is independent and the same on each integer.
+        threshold: the rule by which these groups were published; None if all groups were.
     """
 
     outcome: GroupedCounts | GroupedSums
     observed: Integers
     noise: NoiseLaw
+    threshold: KeyThreshold | None = None
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups
