@@ -44,9 +44,7 @@ class ReleasedGroups(DocumentPart, frozen=True, kw_only=True):
     noise_scale: Annotated[float, about("scale of the noise on each integer, in counts")]
     keys: Annotated[
         list[str] | UnsetType,
-        about(
-            "the keys that were found in the data and passed the threshold, sorted; absent if the spec lists the keys"
-        ),
+        about("the keys found in the data that passed the threshold, sorted; absent if the spec lists the keys"),
     ] = UNSET
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.record_law import RecordLaw, ScalarLaw
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 

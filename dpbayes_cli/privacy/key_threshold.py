@@ -77,9 +77,8 @@ class KeyThreshold:
         Source: see the class.
         """
         check_delta(delta)
-        return cls(
-            _smallest(noise, n_counts, step, contributions, float(delta)), step, n_counts, noise, contributions, delta
-        )
+        value = _smallest(noise, n_counts, step, contributions, float(delta))
+        return cls(value, step, n_counts, noise, contributions, delta)
 
     @property
     def failure(self) -> float:
