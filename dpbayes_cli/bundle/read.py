@@ -25,7 +25,6 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 from dpbayes_cli.core.registry import INSTALL_HINT, mechanism_names, mechanism_type, model_names
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.spec.groups_section import FoundGroupsSection
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import in_full
 
@@ -106,12 +105,11 @@ def _has_statistics(document: ReleaseDocument, spec: ReleaseSpec, expected_names
     if (document.n_records is not None) != replaces_one and not (replaces_one and spec.policy.contributions > 1):
         return False
     if not isinstance(document.groups, msgspec.UnsetType):
-        asks_keys = isinstance(spec.by, FoundGroupsSection)
         return (
             spec.by is not None
             and not names
             and len(document.groups.values) == len(expected_names)
-            and (found_keys(document) is not None) == asks_keys
+            and (found_keys(document) is not None) == spec.finds_keys
         )
     if document.draws and document.noise is None:
         return not names
