@@ -231,7 +231,7 @@ def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, N
 
 
 def _as_read(index: int, column: AnyColumn, marks: NumberMarks) -> str:
-    """Return a DuckDB expression for a cell, whose numbers are written with a decimal point."""
+    """Return a DuckDB expression for the text of a cell; if it is a number, with a decimal point."""
     cell = f"coalesce(c{index}, '')"
     return cell if marks == POINT or isinstance(column, Column) else with_point(cell, marks)
 
