@@ -77,10 +77,11 @@ def command(
     dpbayes plan --model beta-bernoulli --records 1000 --target-width 0.05
     dpbayes plan --spec clinic.yaml --records 10000 --compare
 
-    The release is simulated. Parameters are drawn from the prior, and valid records are drawn from the model; features
-    of a regression are drawn uniformly. Widths are medians over the simulated releases. With --target-width or
-    --target-sd the epsilon of the request is not used: the smallest one is found with which nine in ten simulated data
-    sets reach the target. For a probability, --target-width 0.05 is 5 percentage points.
+    The release is simulated. Parameters are drawn from the prior such that the mean of numbers is inside their bounds,
+    and valid records are drawn from the model; features of a regression are drawn uniformly. Widths are medians over
+    the simulated releases. With --target-width or --target-sd the epsilon of the request is not used: the smallest one
+    is found with which nine in ten simulated data sets reach the target. For a probability, --target-width 0.05 is 5
+    percentage points.
 
     With --by, the width is that of one group's interval, for groups with the same number of records on average.
 

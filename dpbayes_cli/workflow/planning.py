@@ -150,8 +150,7 @@ def costs_more(guarantee: Guarantee, document: dict[str, Any]) -> bool:
     stated = {key: as_decimal(value) for key, value in document.get("privacy", {}).items() if key in _COSTS}
     delta = stated.get("delta", Decimal(0))
     costs = {
-        "epsilon": guarantee.rdp(read["order"] or DEFAULT_ORDER) if "order" in read
-        else guarantee.epsilon_at(delta),
+        "epsilon": guarantee.rdp(read["order"] or DEFAULT_ORDER) if "order" in read else guarantee.epsilon_at(delta),
         "rho": guarantee.rho,
         "mu": guarantee.mu,
     }
