@@ -1,4 +1,5 @@
-"""The budget that adds up Renyi divergences at several orders; budgets by default, as stated, and as stored."""
+"""The budget that adds up Renyi divergences at several orders. Also: which budget is opened by default, for a stated
+total, and from the ledger."""
 
 from __future__ import annotations
 
@@ -40,11 +41,12 @@ class UnionBudget(Budget):
     """A total of epsilon and delta, with divergences at several Renyi orders; each order has a fixed part of delta.
 
     Privacy: delta is divided when the account is opened: each order l gets a part delta_l, and the deltas of the
-        releases themselves get delta_approx. Order l fits if the sum of divergences at l converts to at most epsilon at
-        delta_l. A release is allowed if, after it, some order fits or the sum of epsilons is at most epsilon. Proof:
-        partition an event by the first order that fits when all releases are made. Each piece is an event under the
-        privacy filter of one order, so the probability of the event is at most exp(epsilon) * Q + sum of delta_l, where
-        Q is its probability under the neighboring data. It would be unsound to choose the best order at the full delta.
+        releases themselves get delta_approx. Order l fits if the sum of the divergences at l implies an epsilon, at
+        delta_l, of at most the total epsilon. A release is allowed if, after it, some order fits or the sum of epsilons
+        is at most epsilon. Proof: partition an event by the first order that fits when all releases are made. Each
+        piece is an event under the privacy filter of one order, so the probability of the event is at most exp(epsilon)
+        * Q + sum of delta_l, where Q is its probability under the neighboring data. It would be unsound to choose the
+        best order at the full delta.
     Source: design notes, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
 
     Attributes:
@@ -179,9 +181,9 @@ def stated_budget(
 
     Args:
         amounts: ``epsilon``, ``epsilon`` and ``delta``, ``rho``, ``mu``, or ``rdp`` and ``order``.
-        orders: with delta: the Renyi orders among which delta is divided.
-        basic: with delta: whether to use basic composition only.
-        gaussian: with delta: whether to convert the total to Gaussian differential privacy.
+        orders: the Renyi orders among which delta is divided; only with delta.
+        basic: whether to use basic composition only; only with delta.
+        gaussian: whether to convert the total to Gaussian differential privacy; only with delta.
 
     Raises:
         ValueError: the amounts state no total, or more than one.

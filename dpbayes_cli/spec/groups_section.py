@@ -158,7 +158,7 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
     by = document.get("by")
     if isinstance(by, Mapping) and by.get("column") is not None and by.get("column") == document.get("column"):
         reason = f"the column {by['column']!r} holds the keys of the groups"
-        raise SpecError(reason, where="column", hint="name the column of values, or leave it out if there are only two")
+        raise SpecError(reason, where="column", hint="name the column of values; with only two columns, leave it out")
 
 
 GROUP_MECHANISMS = ("laplace", "gaussian")

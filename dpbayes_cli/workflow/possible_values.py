@@ -40,7 +40,7 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
     if not isinstance(document.groups, msgspec.UnsetType):
-        unchecked.append("whether each released number is possible: the numbers of records are not known")
+        unchecked.append("whether each released number is possible: the number of records of a group is not known")
         if plan.threshold is not None:
             _check_keys(document, plan.threshold, checked, findings)
         return
@@ -51,7 +51,7 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
         radius = radii[each]
         if not low - radius <= released.value <= high + radius:
             findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
-    checked.append("each released number is possible: some table and some noise give it")
+    checked.append("each released number is possible: there are data and noise that lead to it")
 
 
 def _check_keys(document: ReleaseDocument, threshold: KeyThreshold, checked: list[str], findings: list[str]) -> None:

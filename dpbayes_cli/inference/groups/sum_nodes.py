@@ -95,7 +95,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
 
 
 def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
-    """Return the logarithms of weights with which sums over all sizes become sums over nodes, up to a constant.
+    """Return log weights of the nodes, up to a constant, so that sums over nodes replace sums over all sizes.
 
     The sum over all sizes of the probability of the noisy size, times a function that is linear between nodes, is the
     sum over nodes of weight times function. Repeated nodes share a weight, or have the weight zero.
@@ -130,7 +130,7 @@ def equidistributed(nodes: Floats, monitor: Floats, count: int, even_share: floa
 
     Args:
         nodes: ascending nodes, shape (n_groups, n_nodes).
-        monitor: non-negative values at the nodes; between nodes they are taken to be exponential.
+        monitor: the values of the function at the nodes, not negative; between nodes it is taken to be exponential.
         count: the number of new nodes; the first and the last are the ends of the old range.
         even_share: the share of the new nodes that is spread evenly over the range.
     """
