@@ -113,8 +113,7 @@ class TotalSection(Section, frozen=True, kw_only=True):
 
 
 class RateSection(Section, frozen=True, kw_only=True):
-    """A probability of success, from successes and failures, or from successes and the number that they are a part
-    of."""
+    """A probability of success, from successes and failures, or from successes and the number that includes them."""
 
     name: str
     successes: Cells
