@@ -84,7 +84,21 @@ class SumsByGroup:
     n_groups: int
 
 
-Expression = CountAt | ProductOf | CodeCounts | TableCounts | SumsByGroup  # what an engine can evaluate
+@dataclass(frozen=True)
+class FoundGroups:
+    """The expressions that count the records of each key in the data, or sum up their numbers.
+
+    Each key with at least one valid record is a group. Its components are the numbers of its records in each category,
+    or the two components of ``SumsByGroup``.
+
+    Attributes:
+        roles: the roles of the column of keys and of the column of values.
+    """
+
+    roles: tuple[str, str]
+
+
+Expression = CountAt | ProductOf | CodeCounts | TableCounts | SumsByGroup | FoundGroups  # what an engine can evaluate
 
 
 class Transform(Protocol):
@@ -204,12 +218,14 @@ class ExactEvidence:
         n_records: the number of records read; public under replace-one, private under add-remove.
         histogram: the number of valid records with each code, if the statistic is a histogram.
         design: rows and targets, or codes of records, if a chain reads these; else None.
+        keys: the keys that were found in the data, in the order of the values; empty if the keys are listed.
     """
 
     values: tuple[int, ...]
     n_records: int
     histogram: Mapping[int, int] = field(default_factory=dict)
     design: DesignMatrix | EncodedRecords | None = None
+    keys: tuple[str, ...] = ()
 
 
 def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:

@@ -73,14 +73,22 @@ class UnionBudget(Budget):
             raise SpecError("the parts of delta add up to more than delta", where="orders")
 
     @classmethod
-    def divide(cls, epsilon: Decimal, delta: Decimal, orders: tuple[Decimal, ...] = DEFAULT_ORDERS) -> UnionBudget:
-        """Return the budget that divides nine tenths of delta equally among the orders, rounded down."""
+    def divide(
+        cls,
+        epsilon: Decimal,
+        delta: Decimal,
+        orders: tuple[Decimal, ...] = DEFAULT_ORDERS,
+        approximate: Decimal = Decimal("0.1"),
+    ) -> UnionBudget:
+        """Return the budget that divides delta equally among the orders, rounded down.
+
+        Args:
+            approximate: the share of delta for releases that have their own delta, which the orders do not get.
+        """
         check_delta(delta)
         short = Context(prec=12, rounding=ROUND_FLOOR)
-        each = short.divide(delta * Decimal("0.9"), Decimal(max(1, len(orders))))
-        return cls(
-            epsilon, delta, tuple((order, each) for order in sorted(orders)), short.multiply(delta, Decimal("0.1"))
-        )
+        each = short.divide(delta * (1 - approximate), Decimal(max(1, len(orders))))
+        return cls(epsilon, delta, tuple((order, each) for order in sorted(orders)), short.multiply(delta, approximate))
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:
@@ -147,10 +155,13 @@ def default_budget(guarantee: Guarantee, delta: Decimal | None) -> Budget:
     """Return the budget of an account that its first release opens.
 
     It is a total of pure epsilon if the release has a pure epsilon or states no delta. Otherwise it is a total of
-    epsilon and of the stated delta; it is converted to Gaussian DP if the release fits only then.
+    epsilon and of the stated delta; it is converted to Gaussian DP if the release fits only then. If the release has a
+    delta itself, the total of delta is ten times the stated delta, half of it for the deltas of releases.
     """
     kinds: list[Budget] = [PureBudget(DEFAULT_EPSILON)]
-    if delta is not None and not guarantee.epsilon.is_finite():
+    if delta is not None and guarantee.delta:
+        kinds = [UnionBudget.divide(DEFAULT_EPSILON, exact_multiple(delta, 10), approximate=Decimal("0.5"))]
+    elif delta is not None and not guarantee.epsilon.is_finite():
         kinds = [UnionBudget.divide(DEFAULT_EPSILON, delta), GaussianBudget.of_statement(DEFAULT_EPSILON, delta)]
     return next((budget for budget in kinds if not budget.shortfall(budget.nothing, guarantee)), kinds[0])
 

@@ -52,7 +52,7 @@ def log_noise_of_size(noise: NoiseLaw, steps: float, observed: Floats, numbers: 
     return noise.log_pmf(np.rint(observed[:, None] - steps * numbers).astype(np.int64))
 
 
-def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) -> Floats:
+def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, fewest: int = 0) -> Floats:
     """Return numbers of records, ascending integers, shape (n_groups, n_nodes).
 
     They cover the window around the noisy size, unless the laws of the sizes are much narrower. If the window has more
@@ -63,6 +63,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
         steps: the amount that a record adds to the noisy size.
         observed: the noisy sizes, shape (n_groups,).
         laws: possible laws of the sizes, each a log mean and a log shape, shape (n_laws, 2).
+        fewest: the smallest possible number of records.
     """
     seen = observed / steps
     radius, scale = noise.radius(_WINDOW_NATS) / steps + 1.0, noise.scale / steps
@@ -75,7 +76,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
     # if the noisy size is far from all plausible sizes, the window reaches them
     low = np.where(low > (mean + 4.0 * sd).max(), least, low)
     high = np.where(high < (mean - 4.0 * sd).min(), most, high)
-    low = np.floor(np.maximum(low, 0.0))
+    low = np.floor(np.maximum(low, fewest))
     high = np.ceil(np.maximum(high, low + 2.0))
     candidates = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SIZE_CANDIDATES)
     likely = np.clip(near[:, None] + scale * _NEAR_NOISY_SIZE, low[:, None], high[:, None])
