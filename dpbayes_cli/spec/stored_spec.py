@@ -112,7 +112,7 @@ def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
 
 
 def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return section and key of the stored options that the version which stored them ignored.
+    """Return section and key of the stored options that dpbayes ignored when it stored them.
 
     An option that is read today, under its new or its old name, is not among them.
     """
