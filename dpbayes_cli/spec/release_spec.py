@@ -78,7 +78,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         Meta(description="the file, or a list of files that are one data set, relative to the spec; '-' for stdin"),
     ] = None
     column: Annotated[str | None, Meta(description=description_of("column"))] = None
-    by: GroupsSection | FoundGroupsSection | None = None
+    by: Any = None  # GroupsSection or FoundGroupsSection, as `spec_type` states; one union cannot hold both
     on_invalid: Annotated[str, Meta(description=description_of("on_invalid"))] = "drop"
     records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=description_of("records"))] = None
     public_reasons: Annotated[
