@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Rule = Literal["rubin", "rubin-t", "mixture"]
 _GRID = 1000  # the number of points at which the posterior of the variance is evaluated
 _LEAST_RATIO = 1e-9  # a smaller variance between the tables, as a share of that within, changes no interval
-_BISECTIONS = 100  # enough for the precision of floats
+_BISECTIONS = 60  # enough for the precision of floats
 
 
 @dataclass(frozen=True, repr=False)
