@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.api.released import Released, loaded
 from dpbayes_cli.inference.estimands.combined_tables import combine
-from dpbayes_cli.synthesis.analyses import AnalysisRequest, Analyzed
 from dpbayes_cli.synthesis.analyses import analyze as analyze_bundle
+from dpbayes_cli.synthesis.analysis_result import AnalysisRequest, Analyzed
 from dpbayes_cli.synthesis.files import TableFormat, write_tables
 from dpbayes_cli.synthesis.records import SyntheticTables
 from dpbayes_cli.synthesis.records import synthesize as synthesize_bundle
@@ -78,7 +78,7 @@ def analyze(
     Args:
         release: a release, or the directory of a bundle.
         formula: a regression; its columns of texts are categories, with the first value of the spec as the base.
-        family: ``logistic``, ``linear`` or ``poisson``; by default logistic for an outcome with two values, else linear.
+        family: ``logistic``, ``linear`` or ``poisson``; None: logistic for an outcome with two values, else linear.
         success: the value whose probability a logistic regression models; by default the second of two.
         mean: a column; the result is its mean, or the shares of its values if they are not numbers.
         by: the columns given whose values the mean is computed.

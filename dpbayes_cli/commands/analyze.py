@@ -13,7 +13,7 @@ from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_opti
 
 if TYPE_CHECKING:
     from dpbayes_cli.inference.estimands.cell_regression import Family
-    from dpbayes_cli.synthesis.analyses import Analyzed
+    from dpbayes_cli.synthesis.analysis_result import Analyzed
 
 _SUFFIXES = {".svg", ".png"}
 
@@ -67,7 +67,8 @@ def command(
     """
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
-    from dpbayes_cli.synthesis.analyses import AnalysisRequest, analyze
+    from dpbayes_cli.synthesis.analyses import analyze
+    from dpbayes_cli.synthesis.analysis_result import AnalysisRequest
     from dpbayes_cli.synthesis.cut_numbers import parse_bounds
 
     if plot is not None:

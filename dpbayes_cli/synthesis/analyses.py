@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,12 +14,10 @@ from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.core.columns import CutColumn
 from dpbayes_cli.core.joint_law import JointLaw
 from dpbayes_cli.inference.estimands.cell_regression import FAMILIES, Family, fit_cells
+from dpbayes_cli.synthesis.analysis_result import AnalysisRequest, Analyzed
 from dpbayes_cli.synthesis.bundle_law import law_of
-from dpbayes_cli.synthesis.cut_numbers import Bounds, CutNumbers, cut_numbers, level_values
+from dpbayes_cli.synthesis.cut_numbers import CutNumbers, cut_numbers, level_values
 from dpbayes_cli.synthesis.formulas import design_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MAX_NUMBERS = 1 << 27
 """The largest number of cells times draws."""
@@ -33,101 +29,6 @@ MEANING = (
     "Each interval is for the population from which the records come: it covers the uncertainty from the number of "
     "records and from the noise, if the model is right."
 )
-
-
-@dataclass(frozen=True, repr=False)
-class Analyzed:
-    """The posterior of an analysis.
-
-    Attributes:
-        title: what was computed.
-        names: the names of the estimated numbers.
-        draws: each number on each posterior draw, shape (n_draws, n_numbers).
-        interval: the probability of the intervals.
-        notes: how columns entered the analysis, and what the estimates mean.
-        warnings: what a reader must know before using the result, such as missing edges of the network.
-        release_id: the release.
-    """
-
-    title: str
-    names: tuple[str, ...]
-    draws: Floats
-    interval: float
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-    release_id: str
-
-    def summary(self) -> dict[str, Floats]:
-        """Return the posterior mean, standard deviation, median and interval of each number, by name of the column."""
-        half = self.interval / 2.0
-        low, median, high = np.quantile(self.draws, [0.5 - half, 0.5, 0.5 + half], axis=0)
-        return {
-            "mean": self.draws.mean(axis=0),
-            "sd": self.draws.std(axis=0, ddof=1),
-            "median": median,
-            "low": low,
-            "high": high,
-        }
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return one row for each estimated number."""
-        import pandas as pd
-
-        return pd.DataFrame(self.summary(), index=pd.Index(self.names, name="estimate"))
-
-    def document(self) -> dict[str, Any]:
-        """Return the result as a JSON object."""
-        columns = {key: values.tolist() for key, values in self.summary().items()}
-        return {
-            "release_id": self.release_id,
-            "analysis": self.title,
-            "interval": self.interval,
-            "draws": len(self.draws),
-            "estimates": [
-                {"name": name, **{key: values[k] for key, values in columns.items()}}
-                for k, name in enumerate(self.names)
-            ],
-            "notes": list(self.notes),
-            "warnings": list(self.warnings),
-        }
-
-    def __repr__(self) -> str:
-        """Return the estimates as text."""
-        return f"{self.title}\n{self.to_pandas()}"
-
-    def _repr_html_(self) -> str:
-        """Return the estimates as HTML, for notebooks."""
-        from html import escape
-
-        texts = "".join(f"<p><b>Warning:</b> {escape(text)}</p>" for text in self.warnings)
-        return f"<p>{escape(self.title)}</p>{self.to_pandas().to_html(float_format='%.4g')}{texts}"
-
-
-@dataclass(frozen=True)
-class AnalysisRequest:
-    """What to compute: exactly one of ``formula``, ``mean``, ``table`` and ``correlation``.
-
-    Attributes:
-        formula: a regression, such as ``income ~ age + sex``.
-        family: ``logistic``, ``linear`` or ``poisson``; None chooses by the outcome.
-        success: the level of the outcome whose probability a logistic regression models; None: the second of two.
-        mean: the column whose mean, or whose shares of levels, are estimated.
-        by: the columns given whose values the mean is estimated.
-        table: the columns whose joint shares are estimated.
-        correlation: two columns.
-        bounds: the bounds of columns with cuts that enter as numbers; see ``cut_numbers``.
-        interval: the probability of the intervals.
-    """
-
-    formula: str | None = None
-    family: Family | None = None
-    success: str | None = None
-    mean: str | None = None
-    by: tuple[str, ...] = ()
-    table: tuple[str, ...] = ()
-    correlation: tuple[str, ...] = ()
-    bounds: Bounds | None = None
-    interval: float = 0.9
 
 
 def analyze(bundle: Bundle, request: AnalysisRequest) -> Analyzed:
@@ -196,7 +97,7 @@ class _Analysis:
                 hint=f"--mean COLUMN --by {','.join(self.law.names[i] for i in self.law.unknown_shares)}",
             )
         if request.mean:
-            return self._mean(*self._indices((request.mean,)), by)
+            return self._mean(self._indices((request.mean,))[0], by)
         if request.table:
             return self._table(self._indices(request.table))
         if request.correlation:
@@ -237,8 +138,8 @@ class _Analysis:
             pairs = [f"{self.law.network.names[i]} - {self.law.network.names[j]}" for i, j in missing[:_MAX_LISTED]]
             more = f" and {len(missing) - _MAX_LISTED} more" if missing[_MAX_LISTED:] else ""
             self.warnings.append(
-                f"the network has no edge {', '.join(pairs)}{more}: these columns are assumed independent given others, "
-                "and the intervals hold only if they are"
+                f"the network has no edge {', '.join(pairs)}{more}: these columns are assumed independent given "
+                "others, and the intervals hold only if they are"
             )
         return self.law.margin(wanted)
 

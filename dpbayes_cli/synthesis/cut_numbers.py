@@ -37,7 +37,7 @@ class CutNumbers:
     def middles(self) -> Floats:
         """The mean number in each interval."""
         low, high = np.array(self.ends[:-1]), np.array(self.ends[1:])
-        return (low + high - self.whole) / 2.0
+        return np.asarray((low + high - self.whole) / 2.0)
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> Integers | Floats:
         """Return a number for each code, uniform within its interval."""
@@ -47,7 +47,7 @@ class CutNumbers:
             return rng.integers(low.astype(np.int64), high.astype(np.int64))
         digits = 5 - math.floor(math.log10(min(b - a for a, b in itertools.pairwise(self.ends))))
         numbers = low + (high - low) * (rng.integers(_WIDTH_PARTS, size=len(codes)) / _WIDTH_PARTS)
-        return np.clip(np.round(numbers, min(digits, 15)), low, np.nextafter(high, -np.inf))
+        return np.asarray(np.clip(np.round(numbers, min(digits, 15)), low, np.nextafter(high, -np.inf)))
 
     def __str__(self) -> str:
         """Return the bounds as a sentence shows them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpbayes_cli.base.figures import new_figure, png_bytes, svg_text
-from dpbayes_cli.synthesis.analyses import Analyzed
+from dpbayes_cli.synthesis.analysis_result import Analyzed
 
 
 def plot_bytes(result: Analyzed, suffix: str) -> bytes:

@@ -1,8 +1,8 @@
 """Formulas of regressions, such as ``income ~ age + sex``: their outcome, predictors and design matrix.
 
 A formula is read by formulaic. Only expressions that mean the same for a cell as for a record are allowed: names of
-columns, numbers, operators, ``C(...)`` and a few functions. Transformations such as ``center`` would depend on how often
-the cells occur, and any other expression could run code.
+columns, numbers, operators, ``C(...)`` and a few functions. Transformations such as ``center`` would depend on how
+often the cells occur, and any other expression could run code.
 """
 
 from __future__ import annotations

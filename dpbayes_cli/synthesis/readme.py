@@ -10,7 +10,6 @@ from dpbayes_cli.base.csv_escape import escape_row
 from dpbayes_cli.core.columns import CutColumn
 from dpbayes_cli.synthesis.records import SyntheticTables
 
-
 _MAX_EDGES = 60
 
 

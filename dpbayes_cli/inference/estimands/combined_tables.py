@@ -106,8 +106,8 @@ def combine(estimates: ArrayLike, variances: ArrayLike, *, interval: float = 0.9
         half = _t_half_width(m, within, between, interval)
         low, high = mean - half, mean + half
     else:
-        laws = (q, v) if rule == "mixture" else (mean[None], _total_variances(m, within, between))
-        low, high = (_mixture_quantile(*laws, 0.5 + sign * interval / 2.0) for sign in (-1, 1))
+        centers, variances = (q, v) if rule == "mixture" else (mean[None], _total_variances(m, within, between))
+        low, high = (_mixture_quantile(centers, variances, 0.5 + sign * interval / 2.0) for sign in (-1, 1))
     return Combined(mean, low, high, within, between, m, interval, rule)
 
 
