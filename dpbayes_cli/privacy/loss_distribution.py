@@ -137,7 +137,10 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
                 yield from dominating_pairs(part)
         case PureDP(shifts=(shift,)):
             yield from _noise_pairs(shift)
-        case PureDP() | BoundedRange() | ApproximateDP():
+        case BoundedRange():
+            for each, number in guarantee.ranges:
+                yield DominatingPair(_up(each)), number
+        case PureDP() | ApproximateDP():
             shifts = guarantee.shifts if isinstance(guarantee, PureDP) else ()
             yield DominatingPair(_up(guarantee.epsilon), float(guarantee.delta), shifts=shifts), 1
         case GaussianDP():

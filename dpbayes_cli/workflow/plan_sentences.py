@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
 from dpbayes_cli.workflow.planning import MechanismPlan
@@ -22,6 +23,8 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
     expected = planned.expected
     if planned.groups is not None:
         return _group_sentences(spec, planned, planned.groups)
+    if planned.plan is not None and planned.plan.threshold is not None:
+        return [_about_found_keys(planned.plan.threshold), planned.not_simulated]
     if expected is None:
         return [planned.not_simulated] if planned.not_simulated else []
     is_share = spec.build_model().main_fact.is_share
@@ -90,6 +93,14 @@ def _group_sentences(spec: ReleaseSpec, planned: MechanismPlan, groups: Expected
             "little about one group. Spend more epsilon, or use more records."
         )
     return sentences
+
+
+def _about_found_keys(threshold: KeyThreshold) -> str:
+    likely, sure = rounded(threshold.records, threshold.records), f"{threshold.sure_records:,}"
+    return (
+        f"The keys of the groups will be found in the data: a group with fewer than about {likely} records is likely "
+        f"missing, and one with at least {sure} records is published with a probability of 95 % or more."
+    )
 
 
 def _in_ten(share: float) -> str:

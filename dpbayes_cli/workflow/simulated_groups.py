@@ -50,7 +50,7 @@ def _model_of_group(planned: PlannedRelease) -> Model:
 
 
 def _keys(planned: PlannedRelease) -> tuple[str, ...]:
-    return () if planned.spec.by is None else planned.spec.by.values
+    return () if planned.spec.by is None else planned.spec.by.keys
 
 
 class GroupSimulation(Simulation):
