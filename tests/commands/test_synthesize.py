@@ -98,6 +98,7 @@ def test_parquet_files_state_that_they_are_synthetic(dpbayes: Cli, bundle: Path)
     assert [list(map(str, row)) for row in rows] == made.astype(str).to_numpy().tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [HMM, MIXTURE], ids=["hmm", "mixture"])
 def test_released_draws_give_as_many_tables(spec: dict[str, Any], dpbayes: Cli, place: Path) -> None:
     data = events(place / "data.csv") if spec is HMM else people(place / "data.csv", 200)
