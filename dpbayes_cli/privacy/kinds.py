@@ -56,8 +56,8 @@ class PureDP(Guarantee):
     Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighboring data sets and all events E; delta = 0. If
         ``shifts`` are stated, the mechanism adds independent discrete Laplace noise to integers, and each change
         between neighbors is majorized by one of the shifts at every scale: for each k, the k largest components of the
-        change do not add up to more than those of the shift. So its costs are not larger. The costs of a shift are the
-        sums of the costs of its components, because their noise is independent.
+        change do not add up to more than those of the shift. So its costs are at most those of a shift. The costs of a
+        shift are the sums of the costs of its components, because their noise is independent.
     Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1; design notes, the privacy cost of a noise law.
 
     Attributes:
