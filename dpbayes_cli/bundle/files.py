@@ -113,7 +113,11 @@ def statistics_csv(document: ReleaseDocument) -> bytes:
     if not isinstance(groups, msgspec.UnsetType):
         by, size = document.spec["by"], len(groups.components)
         values = (groups.values[i : i + size] for i in range(0, len(groups.values), size))
-        lines = [[key, *each] for key, each in zip(by["values"], values, strict=True)]
-        return csv_text([[by["column"], *groups.components], *lines]).encode("utf-8")
+        lines = [[*_list(key), *each] for key, each in zip(by["values"], values, strict=True)]
+        return csv_text([[*_list(by["column"]), *groups.components], *lines]).encode("utf-8")
     rows = [[statistic.name, statistic.value, repr(statistic.noise_scale)] for statistic in document.statistics]
     return csv_text([["name", "value", "noise_scale"], *rows]).encode("utf-8")
+
+
+def _list(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
@@ -112,13 +112,16 @@ class Model(ABC):
     def parameters(self) -> tuple[str, ...]:
         """The names of the reported parameters."""
 
-    def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
+    def grouped(
+        self, key_column: str, value_column: str | None, keys: tuple[str, ...], parents: LargerGroups | None = None
+    ) -> Model:
         """Return the model of groups whose records follow this model.
 
         Args:
             key_column: the name of the column that holds the keys.
             value_column: the name of the column that this model reads; None if it is the only other column.
             keys: the public keys of the groups.
+            parents: the larger groups that contain the groups; None if there are none.
         """
         raise TypeError(f"the records of {self.name} cannot be divided into groups")
 

@@ -199,11 +199,14 @@ class NoisyGroups:
         outcome: what is observed of each record, with the stated prior.
         observed: the privatized integers, shape (n_groups, n_components).
         noise: the law of the noise, which is independent and the same on each integer.
+        parents: for each group the index of the larger group that contains it, from 0, shape (n_groups,); None if there
+            are no larger groups.
     """
 
     outcome: GroupedCounts | GroupedSums
     observed: Integers
     noise: NoiseLaw
+    parents: Integers | None = None
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups

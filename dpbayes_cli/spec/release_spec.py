@@ -111,7 +111,8 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
             SpecError: the domain, the bounds and the prior do not fit each other.
         """
         model = model_type(self.model).build(self.domain_at(bounds), self.prior)
-        return model if self.by is None else model.grouped(self.by.column, self.column, self.by.values)
+        by = self.by
+        return model if by is None else model.grouped(by.columns[0], self.column, by.keys, by.parents)
 
     def domain_at(self, bounds: tuple[float, float] | None) -> Section:
         """Return the domain with all its bounds; see ``build_model``."""

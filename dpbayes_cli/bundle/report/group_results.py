@@ -79,9 +79,9 @@ def noisy_shares(document: ReleaseDocument, model: Model) -> Floats | None:
     A share is NaN if the noisy counts of its group add up to less than 1. The result is None if the groups' parameters
     are not shares.
     """
-    if isinstance(document.groups, UnsetType) or not model.main_fact.is_share or len(model.columns[1:]) != 1:
+    if isinstance(document.groups, UnsetType) or not model.main_fact.is_share:
         return None
-    if isinstance(model.columns[1], NumericColumn):
+    if isinstance(model.columns[-1], NumericColumn):
         return None
     counts = np.array(document.groups.values, dtype=np.float64).reshape(-1, len(document.groups.components))
     totals = counts.sum(axis=1, keepdims=True)

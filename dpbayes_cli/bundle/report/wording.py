@@ -84,8 +84,8 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
         return dict(_table_meaning(table, droppable) for table in statistic.tables)
     by_role = {column.role: column for column in columns}
     if isinstance(statistic.expressions[0], SumsByGroup):
-        steps = n_codes(columns[1]) - 1
-        column = require_type(columns[1], NumericColumn)
+        steps = n_codes(columns[-1]) - 1
+        column = require_type(columns[-1], NumericColumn)
         low, high = float_text(column.lower), float_text(column.upper)
         of_group = "to its group; nothing if the number is invalid or the key is not listed"
         return {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, Column, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
 from dpbayes_cli.core.model import Model, NoisyStatistics
@@ -21,7 +21,7 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 if TYPE_CHECKING:
     import numpy as np
 
-KEY = "group"
+KEY, PARENT = "group", "larger group"
 
 
 class Groupable(NoisyStatistics):
@@ -32,8 +32,10 @@ class Groupable(NoisyStatistics):
     """Whether a record's mean is linear in the parameters. Otherwise the mean parameter of all groups does not give the
     mean of their records."""
 
-    def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
-        return GroupedModel(self, key_column, value_column, keys)
+    def grouped(
+        self, key_column: str, value_column: str | None, keys: tuple[str, ...], parents: LargerGroups | None = None
+    ) -> Model:
+        return GroupedModel(self, key_column, value_column, keys, parents)
 
     @abstractmethod
     def group_outcome(self) -> GroupedCounts | GroupedSums:
@@ -49,6 +51,7 @@ class GroupedModel(NoisyStatistics):
         key_column: the name of the column that holds the keys.
         value_column: the name of the column that the model of a group reads; None if it is the only other column.
         keys: the public keys of the groups.
+        parents: the larger groups that contain the groups; None if there are none.
     """
 
     inference_options: ClassVar[type[InferenceOptions]] = GroupInference  # type: ignore[assignment]
@@ -58,6 +61,7 @@ class GroupedModel(NoisyStatistics):
     key_column: str
     value_column: str | None
     keys: tuple[str, ...]
+    parents: LargerGroups | None = None
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
@@ -80,13 +84,20 @@ class GroupedModel(NoisyStatistics):
 
     @property
     def columns(self) -> tuple[AnyColumn, ...]:
-        """The column of keys, and the column that the model of a group reads."""
-        return (Column(KEY, self.keys, is_key=True), *self.base.columns)
+        """The column of keys, that of larger groups if there are any, and the column that the model of a group reads.
+
+        A record is in a group if it has the keys of the group and of the larger group.
+        """
+        if self.parents is None:
+            return (Column(KEY, self.keys, is_key=True), *self.base.columns)
+        keys = Column(KEY, self.keys, is_key=True, within=self.parents.keys)
+        return (keys, Column(PARENT, self.parents.names, is_key=True), *self.base.columns)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of both columns; the second one is empty if it is the only other column."""
-        return (self.key_column, self.value_column or "")
+        """The names of the columns; the last one is empty if it is the only other column."""
+        between = () if self.parents is None else (self.parents.column,)
+        return (self.key_column, *between, self.value_column or "")
 
     @property
     def group_parameters(self) -> tuple[str, ...]:
@@ -94,11 +105,15 @@ class GroupedModel(NoisyStatistics):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The mean and the standard deviation of each parameter over the groups, and the mean number of records."""
-        names = self.group_parameters
-        if len(names) == 1:
-            return ("mean", "sd", "records")
-        return (*(f"mean {name}" for name in names), *(f"sd {name}" for name in names), "records")
+        """The mean and the standard deviations of each parameter over the groups, and the mean number of records.
+
+        With larger groups, the standard deviations are those of groups in one larger group, and of the means of larger
+        groups.
+        """
+        between = () if self.parents is None else ("sd of larger groups",)
+        if len(self.group_parameters) == 1:
+            return ("mean", "sd", *between, "records")
+        return (*(f"{what} {name}" for what in ("mean", "sd", *between) for name in self.group_parameters), "records")
 
     @property
     def component_names(self) -> tuple[str, ...]:
@@ -134,17 +149,17 @@ class GroupedModel(NoisyStatistics):
         Source: design notes, groups.
         """
         add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
-        other = self.keys[-1]
+        first_key, other_key = (self._cells_of(group) for group in (0, -1))
         names = GroupNames(self.keys, self.component_names)
         if not isinstance(values, NumericColumn):
             table = TableCounts((KEY, values.role), (len(self.keys), len(values.levels)))
             first, second = values.levels[0], values.levels[1]
-            witness = Witness((self.keys[0], first), None if add_remove else (other, second))
+            witness = Witness((*first_key, first), None if add_remove else (*other_key, second))
             largest = 1 if add_remove else 2
             return Statistic(names, (table,), largest, witness, largest, largest_change=1)
         steps, several = values.steps, len(self.keys) > 1
         upper, lower = values.cell(1.0), values.cell(0.0)
-        witness = Witness((self.keys[0], upper), None if add_remove else (other, lower))
+        witness = Witness((*first_key, upper), None if add_remove else (*other_key, lower))
         l1 = 4 * steps if several and not add_remove else 2 * steps
         squared = 2 * steps**2 if add_remove else 4 * steps**2
         one_group, two_groups = (steps, steps), (steps,) * 4
@@ -153,6 +168,10 @@ class GroupedModel(NoisyStatistics):
         largest = steps if add_remove else 2 * steps
         return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 
+    def _cells_of(self, group: int) -> tuple[str, ...]:
+        """Return the cells of a record of a group in the columns of keys."""
+        return (self.keys[group],) if self.parents is None else (self.keys[group], self.parents.keys[group])
+
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyGroups:
@@ -160,7 +179,8 @@ class GroupedModel(NoisyStatistics):
         import numpy as np
 
         observed = np.array(released, dtype=np.int64).reshape(len(self.keys), -1)
-        return NoisyGroups(self.base.group_outcome(), observed, noise)
+        parents = None if self.parents is None else np.array(self.parents.index, dtype=np.int64)
+        return NoisyGroups(self.base.group_outcome(), observed, noise, parents)
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         raise TypeError(self.not_simulated)
