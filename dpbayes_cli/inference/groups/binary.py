@@ -131,7 +131,7 @@ def infer_binary(
         rng: the generator.
     """
     variance = noises[0].variance + noises[1].variance
-    return infer_blocks(group_blocks(observed, noises), _starts(observed, variance, prior), prior, rng)
+    return infer_blocks(group_blocks(observed, noises), rough_modes(observed, variance, prior), prior, rng)
 
 
 def infer_binary_with_noises(
@@ -158,7 +158,7 @@ def infer_binary_with_noises(
         members += [groups[part] for part in blocks.members]
         pairs += blocks.pairs
     variance = float(np.mean([noises[k][0].variance + noises[k][1].variance for k in noise_of.tolist()]))
-    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), _starts(observed, variance, prior), prior, rng)
+    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), rough_modes(observed, variance, prior), prior, rng)
 
 
 def infer_blocks(blocks: GroupBlocks, starts: Floats, prior: BinaryPrior, rng: np.random.Generator) -> BinaryGroups:
@@ -173,7 +173,7 @@ def infer_blocks(blocks: GroupBlocks, starts: Floats, prior: BinaryPrior, rng: n
     return BinaryGroups(blocks.trimmed(prior.law(sample.thin(_TRIM_POINTS, rng))), prior, sample)
 
 
-def _starts(observed: Integers, variance: float, prior: BinaryPrior) -> Floats:
+def rough_modes(observed: Integers, variance: float, prior: BinaryPrior) -> Floats:
     """Return rough guesses of the hyperparameters' mode."""
     size = guess_size_law(observed.sum(axis=1), variance)
     if not prior.pooled:
