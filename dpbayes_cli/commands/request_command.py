@@ -63,6 +63,12 @@ def _parse_names(text: str) -> str | list[str]:
     return _parse_list(text) if "," in text else text
 
 
+def _parse_keys(path: str) -> Path | str:
+    from dpbayes_cli.spec.groups_section import PRIVATE
+
+    return path if path == PRIVATE else Path(path)
+
+
 class KeyOption(click.Option):
     """A flag that sets the dotted ``key`` of a spec; ``is_list`` states whether the value is a list of texts."""
 

@@ -63,6 +63,11 @@ class Column:
     within: tuple[str, ...] = ()
 
     @property
+    def finds_keys(self) -> bool:
+        """Whether the keys of groups are not listed, but found in the data."""
+        return self.is_key and not self.levels
+
+    @property
     def texts(self) -> dict[str, int]:
         """The valid texts with the codes of their levels; every other text is invalid."""
         names = {level: code for code, level in enumerate(self.levels)}
@@ -83,10 +88,12 @@ class LargerGroups:
     Attributes:
         column: the name of the column that holds their keys.
         keys: for each group the key of the larger group that contains it.
+        pooled: whether the groups of a larger group have a mean, which is learned; otherwise groups are independent.
     """
 
     column: str
     keys: tuple[str, ...]
+    pooled: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:

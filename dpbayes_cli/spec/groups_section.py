@@ -1,12 +1,15 @@
-"""The section ``by`` of a spec, which divides the records into groups with public keys."""
+"""The section ``by`` of a spec, which divides the records into groups."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 
+import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.canonical import canonical_json, digest
@@ -14,6 +17,7 @@ from dpbayes_cli.base.cell_grammar import BLANKS, check_levels
 from dpbayes_cli.base.errors import SpecError, near_file
 from dpbayes_cli.core.columns import LargerGroups
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import Delta, Options
 from dpbayes_cli.core.section import Level, Section
 
 MAX_GROUPS = 1_000_000
@@ -37,7 +41,7 @@ class GroupsSection(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if any(isinstance(value, str) != isinstance(self.column, str) for value in self.values):
             raise ValueError("the keys of one column are texts; those of two columns are pairs, such as [Kings, NY]")
-        parents = self.parents
+        parents = self.larger_groups()
         if parents is None:
             check_levels(self.keys)
         else:
@@ -55,12 +59,11 @@ class GroupsSection(Section, frozen=True, kw_only=True):
         """The key of each group; with two levels, groups of different larger groups may have equal keys."""
         return tuple(value if isinstance(value, str) else value[0] for value in self.values)
 
-    @property
-    def parents(self) -> LargerGroups | None:
-        """The larger groups that contain the groups; None with one level."""
+    def larger_groups(self, *, pooled: bool = True) -> LargerGroups | None:
+        """Return the larger groups that contain the groups; None with one level."""
         if isinstance(self.column, str):
             return None
-        return LargerGroups(self.column[1], tuple(value[1] for value in self.values))
+        return LargerGroups(self.column[1], tuple(value[1] for value in self.values), pooled)
 
     @property
     def in_request(self) -> dict[str, Any]:
@@ -80,9 +83,58 @@ def _check_pairs(columns: Sequence[str], keys: Sequence[str], parents: Sequence[
         check_levels(inside)
 
 
-def labels(by: Mapping[str, Any]) -> list[str]:
-    """Return the names of the groups of a stored spec: their keys or, with two levels, both keys."""
-    return [value if isinstance(value, str) else ", ".join(value) for value in by["values"]]
+class FoundGroupsSection(Section, frozen=True, kw_only=True):
+    """The groups of records, whose keys are found in the data; a key with few records is not published."""
+
+    column: Annotated[str, Meta(min_length=1, description="the column that holds the key of each record's group")]
+    values: Annotated[Literal["private"], Meta(description="private: the keys are found in the data; needs a delta")]
+
+    @property
+    def in_request(self) -> dict[str, Any]:
+        """The groups as a request states them."""
+        return {"column": self.column, "keys": self.values}
+
+
+def finds_keys(document: Mapping[str, Any]) -> bool:
+    """Return whether a spec asks for groups whose keys are found in the data."""
+    by = document.get("by")
+    return isinstance(by, Mapping) and by.get("values") == PRIVATE
+
+
+def split_delta(options: type[Options], privacy: Mapping[str, Any]) -> tuple[dict[str, Any], Decimal]:
+    """Return the options of the noise, and the delta of the keys that are found in the data.
+
+    If the noise has an epsilon that holds at a delta, noise and keys get half of the stated delta each.
+
+    Args:
+        options: what the mechanism reads if keys are listed.
+        privacy: the stated options of the cost.
+
+    Raises:
+        SpecError: no delta is stated.
+    """
+    delta = privacy.get("delta")
+    if delta is None:
+        reason = "keys that are found in the data need a delta: the probability that a key shows a single person"
+        raise SpecError(reason, where="privacy.delta", hint="--delta 1e-6, or list the keys: --groups FILE")
+    rest = {name: value for name, value in privacy.items() if name != "delta"}
+    if "delta" not in options.__struct_fields__:
+        return rest, delta
+    if privacy.get("epsilon") is None:
+        return {**rest, "delta": None}, delta
+    half = _HALF.multiply(delta, Decimal("0.5"))
+    return {**rest, "delta": half}, half
+
+
+@lru_cache(maxsize=64)
+def with_delta(options: type[Options]) -> type[Options]:
+    """Return the options of a mechanism if keys are found in the data, which needs a delta."""
+    if "delta" in options.__struct_fields__:
+        return options
+    fields: list[Any] = [("delta", Delta, None)]
+    name = f"{options.__name__.removesuffix('Options')}DeltaOptions"
+    struct = msgspec.defstruct(name, fields, bases=(options,), frozen=True, kw_only=True, module=__name__)
+    return cast("type[Options]", struct)
 
 
 def with_keys(document: dict[str, Any], base: Path) -> dict[str, Any]:
@@ -172,6 +224,8 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
     by = document.get("by")
     keys = by.get("column") if isinstance(by, Mapping) else None
+    if finds_keys(document) and not isinstance(keys, str | None):
+        raise SpecError("keys of two columns cannot be found in the data", where="by.values", hint="list the pairs")
     value = document.get("column")
     if value is not None and (value == keys or (isinstance(keys, list | tuple) and value in keys)):
         reason = f"the column {value!r} holds the keys of the groups"
@@ -179,3 +233,5 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
 
 
 GROUP_MECHANISMS = ("laplace", "gaussian")
+PRIVATE = "private"
+_HALF = Context(prec=30, rounding=ROUND_FLOOR)

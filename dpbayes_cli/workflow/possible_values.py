@@ -35,7 +35,7 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
     if not isinstance(document.groups, msgspec.UnsetType):
-        unchecked.append("whether each released number is possible: the numbers of records are not known")
+        unchecked.append("whether each released number is possible: the number of records of a group is not known")
         return
     limits = limits_of(statistic, bundle.model, _max_records(bundle.spec, document.n_records))
     laws = [law.at(i) for i in range(len(document.statistics))]
@@ -44,7 +44,7 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
         radius = radii[each]
         if not low - radius <= released.value <= high + radius:
             findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
-    checked.append("each released number is possible: some table and some noise give it")
+    checked.append("each released number is possible: there are data and noise that lead to it")
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:

@@ -13,12 +13,15 @@ from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyGroups
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.core.statistic import GroupNames, Statistic, SumsByGroup, TableCounts, Witness
+from dpbayes_cli.core.statistic import FoundGroups, GroupNames, Statistic, SumsByGroup, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import Simulated
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     import numpy as np
 
 KEY, PARENT = "group", "larger group"
@@ -33,9 +36,14 @@ class Groupable(NoisyStatistics):
     mean of their records."""
 
     def grouped(
-        self, key_column: str, value_column: str | None, keys: tuple[str, ...], parents: LargerGroups | None = None
+        self,
+        key_column: str,
+        value_column: str | None,
+        keys: tuple[str, ...],
+        key_delta: Decimal | None = None,
+        parents: LargerGroups | None = None,
     ) -> Model:
-        return GroupedModel(self, key_column, value_column, keys, parents)
+        return GroupedModel(self, key_column, value_column, keys, key_delta, parents)
 
     @abstractmethod
     def group_outcome(self) -> GroupedCounts | GroupedSums:
@@ -50,7 +58,8 @@ class GroupedModel(NoisyStatistics):
         base: the model of the records of one group.
         key_column: the name of the column that holds the keys.
         value_column: the name of the column that the model of a group reads; None if it is the only other column.
-        keys: the public keys of the groups.
+        keys: the public keys of the groups; or the published keys if the keys are found in the data, none before.
+        key_delta: the delta of the keys that are found in the data; None if the keys are listed.
         parents: the larger groups that contain the groups; None if there are none.
     """
 
@@ -61,6 +70,7 @@ class GroupedModel(NoisyStatistics):
     key_column: str
     value_column: str | None
     keys: tuple[str, ...]
+    key_delta: Decimal | None = None
     parents: LargerGroups | None = None
 
     @classmethod
@@ -75,7 +85,7 @@ class GroupedModel(NoisyStatistics):
     @property
     def summary(self) -> str:  # type: ignore[override]
         """The summary of the model of a group."""
-        return f"{self.base.summary}; for each of {len(self.keys):,} groups"
+        return f"{self.base.summary}; for each {'key' if self.key_delta else f'of {len(self.keys):,} groups'}"
 
     @property
     def info(self):  # type: ignore[no-untyped-def, override]
@@ -89,7 +99,7 @@ class GroupedModel(NoisyStatistics):
         A record is in a group if it has the keys of the group and of the larger group.
         """
         if self.parents is None:
-            return (Column(KEY, self.keys, is_key=True), *self.base.columns)
+            return (Column(KEY, self.keys if self.key_delta is None else (), is_key=True), *self.base.columns)
         keys = Column(KEY, self.keys, is_key=True, within=self.parents.keys)
         return (keys, Column(PARENT, self.parents.names, is_key=True), *self.base.columns)
 
@@ -110,7 +120,7 @@ class GroupedModel(NoisyStatistics):
         With larger groups, the standard deviations are those of groups in one larger group, and of the means of larger
         groups.
         """
-        between = () if self.parents is None else ("sd of larger groups",)
+        between = ("sd of larger groups",) if self.parents is not None and self.parents.pooled else ()
         if len(self.group_parameters) == 1:
             return ("mean", "sd", *between, "records")
         return (*(f"{what} {name}" for what in ("mean", "sd", *between) for name in self.group_parameters), "records")
@@ -133,7 +143,7 @@ class GroupedModel(NoisyStatistics):
         if not self.base.has_linear_mean:  # the mean of a convex function is not that function of the mean
             names = self.group_parameters
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
-        topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) > 1)}"
+        topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) != 1)}"
         return Findings(tuple(facts), topic, caption="What the groups have in common")
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
@@ -145,32 +155,38 @@ class GroupedModel(NoisyStatistics):
             sum: the contribution is (u, steps) with |u| <= steps, in one group, or zero. Its L1 norm is at most
             2 * steps, and its squared L2 norm 2 * steps^2, attained at a bound. Under replace-one, two groups change by
             these amounts. Within one group, the sum changes by at most 2 * steps if the number of records stays the
-            same. With one group, the limits are those of ``sum_statistic``.
+            same. With one group, the limits are those of ``sum_statistic``. If the keys are found in the data, these
+            are the limits for the groups that both neighbors have; see ``KeyThreshold`` for all others.
         Source: design notes, groups.
         """
         add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
-        first_key, other_key = (self._cells_of(group) for group in (0, -1))
+        keys = self.keys if self.key_delta is None else ("one key", "another key")
+        several = len(keys) > 1
+        first_key, other_key = (self._cells_of(keys, group) for group in (0, -1))
         names = GroupNames(self.keys, self.component_names)
+        found = FoundGroups((KEY, values.role))
         if not isinstance(values, NumericColumn):
-            table = TableCounts((KEY, values.role), (len(self.keys), len(values.levels)))
+            table = TableCounts((KEY, values.role), (len(keys), len(values.levels)))
             first, second = values.levels[0], values.levels[1]
             witness = Witness((*first_key, first), None if add_remove else (*other_key, second))
             largest = 1 if add_remove else 2
-            return Statistic(names, (table,), largest, witness, largest, largest_change=1)
-        steps, several = values.steps, len(self.keys) > 1
+            if self.key_delta is None:
+                return Statistic(names, (table,), largest, witness, largest, largest_change=1)
+            return Statistic(names, (found,), largest, witness, largest, largest_change=1, shifts=((1,) * largest,))
+        steps = values.steps
         upper, lower = values.cell(1.0), values.cell(0.0)
         witness = Witness((*first_key, upper), None if add_remove else (*other_key, lower))
         l1 = 4 * steps if several and not add_remove else 2 * steps
         squared = 2 * steps**2 if add_remove else 4 * steps**2
         one_group, two_groups = (steps, steps), (steps,) * 4
         shifts = (one_group,) if add_remove else (one_group, (2 * steps,), *([two_groups] if several else []))
-        sums = SumsByGroup((KEY, values.role), len(self.keys))
+        sums = SumsByGroup((KEY, values.role), len(keys)) if self.key_delta is None else found
         largest = steps if add_remove else 2 * steps
         return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 
-    def _cells_of(self, group: int) -> tuple[str, ...]:
+    def _cells_of(self, keys: Sequence[str], group: int) -> tuple[str, ...]:
         """Return the cells of a record of a group in the columns of keys."""
-        return (self.keys[group],) if self.parents is None else (self.keys[group], self.parents.keys[group])
+        return (keys[group],) if self.parents is None else (keys[group], self.parents.keys[group])
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
@@ -178,9 +194,18 @@ class GroupedModel(NoisyStatistics):
         """Return the noisy statistics of the groups; their numbers of records are never known."""
         import numpy as np
 
-        observed = np.array(released, dtype=np.int64).reshape(len(self.keys), -1)
-        parents = None if self.parents is None else np.array(self.parents.index, dtype=np.int64)
-        return NoisyGroups(self.base.group_outcome(), observed, noise, parents)
+        observed = np.array(released, dtype=np.int64).reshape(len(self.keys), len(self.component_names))
+        larger = self.parents if self.parents is not None and self.parents.pooled else None
+        parents = None if larger is None else np.array(larger.index, dtype=np.int64)
+        return NoisyGroups(self.base.group_outcome(), observed, noise, self.key_threshold(noise, policy), parents)
+
+    def key_threshold(self, noise: NoiseLaw, policy: RecordPolicy) -> KeyThreshold | None:
+        """Return the rule for keys that are found in the data; the noisy counts of a group add up to its records."""
+        if self.key_delta is None:
+            return None
+        values = self.base.columns[0]
+        n_counts, step = (1, values.steps) if isinstance(values, NumericColumn) else (len(self.component_names), 1)
+        return KeyThreshold.calibrate(noise, n_counts, step, policy.contributions, self.key_delta)
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         raise TypeError(self.not_simulated)
