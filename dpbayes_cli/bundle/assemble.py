@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,7 +18,6 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assumptions import assumptions
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.document_parts import (
-    ExtremeGroups,
     InferenceReport,
     Kind,
     LedgerReference,
@@ -162,7 +161,7 @@ def differing_groups(keys: Sequence[GroupKey], analysis: Analysis) -> dict[str, 
     stated = {"extreme_groups": extreme_groups(keys, parameters, means, groups, sizes)}
     if groups.larger is not None:
         names, index = larger_names(keys)
-        records = np.bincount(index, weights=sizes)
+        records = np.asarray(np.bincount(index, weights=sizes), dtype=np.float64)
         stated["extreme_larger_groups"] = extreme_groups(names, parameters, means, groups.larger, records)
     return stated
 

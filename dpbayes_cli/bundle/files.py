@@ -134,5 +134,5 @@ def statistics_csv(document: ReleaseDocument) -> bytes:
     return csv_text([["name", "value", "noise_scale"], *rows]).encode("utf-8")
 
 
-def _list(names: str | list[str]) -> list[str]:
-    return [names] if isinstance(names, str) else names
+def _list(names: GroupKey) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)

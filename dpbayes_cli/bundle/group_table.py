@@ -22,9 +22,10 @@ _SUMMARIES = ("mean", "sd", "q05", "q50", "q95", "above")
 def group_columns(keys: Sequence[GroupKey], parameters: Sequence[str], groups: GroupedPosterior) -> dict[str, Any]:
     """Return the columns of the table of groups, with one row for each group.
 
-    They are ``key``, with larger groups also ``larger_group``, then ``mean``, ``sd``, ``q05``, ``q50``, ``q95`` and ``above`` (the probability that the parameter
-    is above the mean of all groups) for each parameter, then the posterior of the number of valid records. If a group
-    has several parameters, the name of the parameter follows, as in ``mean[yes]``.
+    They are ``key``, with larger groups also ``larger_group``, then ``mean``, ``sd``, ``q05``, ``q50``, ``q95`` and
+    ``above`` (the probability that the parameter is above the mean of all groups) for each parameter, then the
+    posterior of the number of valid records. If a group has several parameters, the name of the parameter follows, as
+    in ``mean[yes]``.
     """
     import numpy as np
 
@@ -90,7 +91,8 @@ def _suffixes(parameters: Sequence[str]) -> list[str]:
 def _summary_columns(parameters: Sequence[str], groups: GroupedPosterior | LargerSummary) -> dict[str, Any]:
     import numpy as np
 
-    values, columns = (groups.means, groups.sds, *np.moveaxis(groups.quantiles, 2, 0), groups.above), {}
+    values = (groups.means, groups.sds, *np.moveaxis(groups.quantiles, 2, 0), groups.above)
+    columns: dict[str, Any] = {}
     for k, suffix in enumerate(_suffixes(parameters)):
         columns |= {f"{summary}{suffix}": each[:, k].copy() for summary, each in zip(_SUMMARIES, values, strict=True)}
     return columns

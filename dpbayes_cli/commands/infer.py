@@ -80,6 +80,7 @@ def _infer_bundle(
     as_json: bool,
 ) -> None:
     import msgspec
+    from msgspec import UNSET
     from msgspec.structs import replace
 
     from dpbayes_cli.bundle.assemble import differing_groups, inference_report, summary

@@ -81,6 +81,8 @@ class Model(ABC):
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
     has_groups: ClassVar[bool] = False
     """Whether the records may be divided into groups, with a parameter for each group; see ``grouped``."""
+    has_larger_groups: ClassVar[bool] = False
+    """Whether groups may learn from each other within larger groups."""
     has_one_unit: ClassVar[bool] = False
     """Whether all reported parameters have the same unit, so that one axis fits all of them."""
 

@@ -21,8 +21,11 @@ from dpbayes_cli.core.options import Delta, Options
 from dpbayes_cli.core.section import Level, Section
 
 MAX_GROUPS = 1_000_000
-Pair = tuple[Level, Level]
-"""The key of a group, and the key of the larger group that contains it, such as a county and its state."""
+Pair = Annotated[tuple[Level, ...], Meta(min_length=2, max_length=2)]
+"""The key of a group, and the key of the larger group that contains it, such as a county and its state.
+
+The type is not ``tuple[Level, Level]``, because msgspec crashes on unions of it with texts.
+"""
 _MAX_FILE_BYTES = 1 << 27
 
 
@@ -30,7 +33,7 @@ class GroupsSection(Section, frozen=True, kw_only=True):
     """The groups of records, each with its own posterior."""
 
     column: Annotated[
-        Annotated[str, Meta(min_length=1)] | tuple[str, str],
+        Annotated[str, Meta(min_length=1)] | Pair,
         Meta(description="the column that holds the key of each record's group; or [county, state] for two levels"),
     ]
     values: Annotated[
@@ -192,7 +195,9 @@ def read_keys(path: Path, column: Any) -> list[Any]:
 
 def _pairs_in(lines: Sequence[str], columns: Sequence[str], path: str) -> list[list[str]]:
     """Return the pairs of keys in the lines of a CSV file."""
-    rows = [[cell.strip(BLANKS) for cell in row] for row in csv.reader(lines) if any(cell.strip(BLANKS) for cell in row)]
+    rows = [
+        [cell.strip(BLANKS) for cell in row] for row in csv.reader(lines) if any(cell.strip(BLANKS) for cell in row)
+    ]
     header = rows[0] if rows else []
     if any(header.count(name) != 1 for name in columns):
         hint = f"its first line names both, as in: {','.join(columns)}"
@@ -220,10 +225,15 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
     if mechanism not in GROUP_MECHANISMS:
         hint = f"use: {', '.join(GROUP_MECHANISMS)}"
         raise SpecError(f"the mechanism {mechanism} does not serve groups", where="mechanism", hint=hint)
+    by, inference = document.get("by"), document.get("inference")
+    keys = by.get("column") if isinstance(by, Mapping) else None
+    pooling = inference.get("pooling") if isinstance(inference, Mapping) else None
+    if not model.has_larger_groups and isinstance(keys, list | tuple) and pooling != "none":
+        reason = f"groups of {model.name} cannot learn from each other within larger groups"
+        hint = "state one column; or two columns and --pooling none, by which each group has the stated prior alone"
+        raise SpecError(reason, where="by.column", hint=hint)
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
-    by = document.get("by")
-    keys = by.get("column") if isinstance(by, Mapping) else None
     if finds_keys(document) and not isinstance(keys, str | None):
         raise SpecError("keys of two columns cannot be found in the data", where="by.values", hint="list the pairs")
     value = document.get("column")

@@ -9,8 +9,9 @@ more: further groups hardly change what is known about their common law, and thu
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import betaincinv
@@ -49,7 +50,7 @@ def _model_of_group(planned: PlannedRelease) -> Model:
     return model_type(planned.spec.model).build(planned.spec.domain, planned.spec.prior)
 
 
-def _keys(planned: PlannedRelease) -> tuple[str, ...]:
+def _keys(planned: PlannedRelease) -> Sequence[Any]:
     return () if planned.spec.by is None else planned.spec.by.values
 
 

@@ -67,7 +67,7 @@ def extreme_groups(
 
 def group_sentences(document: ReleaseDocument) -> list[str]:
     """Return how many groups, and larger groups, are above and below the mean of all groups."""
-    keys, sentences = keys_of(document, document.spec), []
+    keys, sentences = keys_of(document, document.spec), list[str]()
     if not isinstance(document.extreme_groups, UnsetType):
         sentences += _sentences(document.extreme_groups, len(keys), "groups", "90 % interval")
     if not isinstance(document.extreme_larger_groups, UnsetType):

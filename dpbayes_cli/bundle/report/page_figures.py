@@ -13,7 +13,13 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ParameterSummary
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.group_plots import group_plots
-from dpbayes_cli.bundle.report.group_results import about_files, all_groups_table, extreme_tables, group_sentences, noisy_shares
+from dpbayes_cli.bundle.report.group_results import (
+    about_files,
+    all_groups_table,
+    extreme_tables,
+    group_sentences,
+    noisy_shares,
+)
 from dpbayes_cli.bundle.report.guarantee_plot import guarantee_plots
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from msgspec import UnsetType
+
 from dpbayes_cli.base.numeric import Floats, float_text
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGuarantee, StatedResult, ValidRecords

@@ -50,14 +50,15 @@ class LocationGrid:
     @cached_property
     def nodes(self) -> Floats:
         """The locations at which likelihoods are computed, shape (n_nodes,)."""
-        return self.steps * self.spacing
+        return np.asarray(self.steps * self.spacing, dtype=np.float64)
 
     @cached_property
     def basis(self) -> csr_array:
         """The interpolation from the nodes to the fine grid, shape (n_fine, n_nodes)."""
-        inner, ends = interpolation(self.steps * _FINER, _DEGREE), np.zeros((2 * len(self.tails), len(self.steps)))
-        ends[: len(self.tails), 0] = ends[len(self.tails) :, -1] = 1.0
-        return csr_array(vstack([ends[: len(self.tails)], inner, ends[len(self.tails) :]]))
+        inner = interpolation(self.steps * _FINER, _DEGREE)
+        first, last = np.zeros((len(self.tails), len(self.steps))), np.zeros((len(self.tails), len(self.steps)))
+        first[:, 0] = last[:, -1] = 1.0
+        return csr_array(vstack([csr_array(first), inner, csr_array(last)]))
 
     @cached_property
     def fine(self) -> Floats:
@@ -88,9 +89,15 @@ class LocationGrid:
 class NestedLaw(Protocol):
     """What nested inference needs to know about the groups."""
 
-    n_upper: int
-    """How many coordinates belong to the law of the locations; they come first."""
-    grid: LocationGrid
+    @property
+    def n_upper(self) -> int:
+        """How many coordinates belong to the law of the locations; they come first."""
+        ...
+
+    @property
+    def grid(self) -> LocationGrid:
+        """The locations."""
+        ...
 
     def log_prior(self, points: Floats) -> Floats:
         """Return the log prior density of points of hyperparameters, shape (n_points,)."""

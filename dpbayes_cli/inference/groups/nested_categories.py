@@ -64,7 +64,10 @@ def infer_nested_categories(
         sampler=lambda size, generator: _draw(parts, observed, size, generator, observation),
         warnings=nested_warnings(ess),
         larger=LargerSummary(
-            *(np.concatenate([getattr(each, name) for each in larger], axis=1) for name in LargerSummary.__annotations__)
+            *(
+                np.concatenate([getattr(each, name) for each in larger], axis=1)
+                for name in LargerSummary.__annotations__
+            )
         ),
     )
 
@@ -109,9 +112,7 @@ def _draw(
     points = np.stack([sample.points.resample(size, rng) for _, sample in parts], axis=2)
     result = np.empty((size, len(parents), len(parts)))
     for i, point in enumerate(points):
-        columns = [
-            law.grid.draw(sample.location_weights(point[:, k]), rng) for k, (law, sample) in enumerate(parts)
-        ]
+        columns = [law.grid.draw(sample.location_weights(point[:, k]), rng) for k, (law, sample) in enumerate(parts)]
         means, kappa = expit(np.stack(columns, axis=1)), float(np.exp(-point[2].mean()))
         for s, mean in enumerate(means):
             law = CategoryLaw(mean / mean.sum() * kappa, float(np.exp(point[3, 0])), float(np.exp(point[4, 0])))

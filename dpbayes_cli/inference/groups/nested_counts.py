@@ -77,17 +77,20 @@ class NestedCounts:
         return CountLaw(expit(locations) * kappa, expit(-locations) * kappa, np.exp(mean) * ones, np.exp(shape) * ones)
 
     def log_likelihoods(self, lower: Floats) -> Floats:
+        """Return the log likelihood of each larger group's counts at the nodes, shape (n_larger, n_nodes)."""
         law = self.law_at(self.grid.nodes, lower)
         parts = zip(self._memberships, self.blocks.pairs, strict=True)
         return np.asarray(sum(members @ pairs.log_sums(law).T for members, pairs in parts))
 
     def log_locations(self, upper: Floats) -> Floats:
+        """Return the log probabilities of the cells of the fine grid, shape (n_fine,)."""
         phi, rho = np.clip(upper, -_LARGEST[:2], _LARGEST[:2])
         a, b = float(expit(phi) * np.exp(-rho)), float(expit(-phi) * np.exp(-rho))
         edges = self.grid.edges[1:-1]
         return self.grid.log_masses(betainc(a, b, expit(edges)), betainc(b, a, expit(-edges)))
 
     def log_prior(self, points: Floats) -> Floats:
+        """Return the log prior density of points of hyperparameters, shape (n_points,)."""
         (a, b), phi = self.prior, points[:, 0]
         result = a * log_expit(phi) + b * log_expit(-phi) + log_size_prior(points[:, 3], points[:, 4])
         return np.asarray(result + (log_expit(points[:, 1:3]) + log_expit(-points[:, 1:3])).sum(axis=1))
