@@ -35,6 +35,8 @@ _SPACING, _CORE_STEPS, _MOST_STEPS = 0.2, 20, 46
 _MARGIN, _ERRORS, _TAIL, _LEAST = 0.5, 5.0, 1e-6, 1e-4
 _TAIL_CELLS = np.cumsum(_SPACING * 1.2 ** np.arange(36.0))
 _FEWEST_STEPS, _TRIM_NODES = 16, 8
+_MOST_NATS = 30.0
+"""A location at which a group is less likely than at another one by this factor is as good as impossible."""
 _LARGEST = np.array([20.0, 9.0, 14.0, 25.0, 8.0])
 """The largest absolute values of logit phi, logit 1/(1 + nu), logit 1/(1 + kappa), log mean size, log shape."""
 _SHARES = (0.15, 0.5, 0.85)
@@ -78,9 +80,12 @@ class NestedCounts:
 
     def log_likelihoods(self, lower: Floats) -> Floats:
         """Return the log likelihood of each larger group's counts at the nodes, shape (n_larger, n_nodes)."""
-        law = self.law_at(self.grid.nodes, lower)
-        parts = zip(self._memberships, self.blocks.pairs, strict=True)
-        return np.asarray(sum(members @ pairs.log_sums(law).T for members, pairs in parts))
+        law, result = self.law_at(self.grid.nodes, lower), 0.0
+        for members, pairs in zip(self._memberships, self.blocks.pairs, strict=True):
+            logs = pairs.log_sums(law)
+            # far in the tails, interpolated sums may be negative; polynomials through their logs would overshoot
+            result = result + members @ np.maximum(logs, logs.max(axis=0) - _MOST_NATS).T
+        return np.asarray(result)
 
     def log_locations(self, upper: Floats) -> Floats:
         """Return the log probabilities of the cells of the fine grid, shape (n_fine,)."""

@@ -85,6 +85,7 @@ def _moments(groups: NestedCounts, points: Floats, weights: list[Floats]) -> Flo
             parts = [moments_by_value(pairs, law.part(part)) for part in pairs.batches(law)]
             by_pair = np.concatenate(parts, axis=1)
             theta, square, size, size_square = _averages(at_nodes[groups.parents[members]], by_pair, pairs.pair_of)
+            theta, square = np.clip(theta, 0.0, 1.0), np.clip(square, 0.0, 1.0)
             rows[:, members] += np.stack([theta, square, theta**2, size, size_square])
     return rows / len(points)
 
