@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, CutColumn
@@ -157,7 +157,7 @@ def hidden_name(name: str, taken: Sequence[str]) -> str:
 def _product(factors: Sequence[tuple[Sequence[int], Floats]], kept: Sequence[int]) -> Floats:
     """Multiply tables whose first axis is the draw; sum over all variables that are not kept."""
     axes = {i: k + 1 for k, i in enumerate(dict.fromkeys([*kept, *(i for scope, _ in factors for i in scope)]))}
-    operands = [part for scope, table in factors for part in (table, [0, *(axes[i] for i in scope)])]
+    operands: list[Any] = [part for scope, table in factors for part in (table, [0, *(axes[i] for i in scope)])]
     return np.asarray(np.einsum(*operands, [0, *(axes[i] for i in kept)], optimize=len(factors) > 2))
 
 

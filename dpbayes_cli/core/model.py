@@ -241,7 +241,7 @@ class Model(ABC):
         raise TypeError(f"{self.name} predicts no column")
 
     def joint_law(self, column: str, draws: Floats, states: Integers | None) -> JointLaw | None:
-        """Return the law of a record given each draw; None if the model has no law of all columns, or it is not discrete.
+        """Return the law of a record given each draw; None if there is no discrete law of all columns.
 
         Args:
             column: the name of the column, for a model that reads one column without a name of its own.

@@ -15,8 +15,8 @@ from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.findings import Fact, Findings, share_of
-from dpbayes_cli.core.joint_law import JointLaw, hidden_name
 from dpbayes_cli.core.inference_options import InferenceOptions
+from dpbayes_cli.core.joint_law import JointLaw, hidden_name
 from dpbayes_cli.core.model import MethodInfo, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime
 from dpbayes_cli.core.noisy_observation import NoisySequences, record_count

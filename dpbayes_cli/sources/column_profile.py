@@ -243,6 +243,19 @@ def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, N
     return int(n_valid)
 
 
+def count_keys(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]], least: float) -> tuple[int, int]:
+    """Return the number of keys with a valid record, and of those with at least ``least`` valid records.
+
+    The first column is that of the keys; see ``count_valid_records``.
+    """
+    cells = ", ".join(f"{_as_read(*each)} AS cell_{k}" for k, each in enumerate(columns))
+    valid = " AND ".join(f"{code_expression(f'cell_{k}', each)} IS NOT NULL" for k, (_, each, _) in enumerate(columns))
+    key = integers_in_normal_form(without_blanks("cell_0"))
+    numbers = f"SELECT count(*) AS n FROM (SELECT {cells} FROM {relation}) WHERE {valid} GROUP BY {key}"
+    ((n_keys, n_large),) = _rows(f"SELECT count(*), count(*) FILTER (n >= {least!r}) FROM ({numbers})")
+    return int(n_keys), int(n_large)
+
+
 def _is_valid(k: int, column: AnyColumn) -> str:
     """Return a DuckDB condition that cell k is valid; of a pair of keys, that cells k and k + 1 hold a listed pair."""
     if not isinstance(column, Column) or not column.within:

@@ -37,11 +37,15 @@ class GroupsSection(Section, frozen=True, kw_only=True):
         Meta(description="the column that holds the key of each record's group; or [county, state] for two levels"),
     ]
     values: Annotated[
-        tuple[Level | Pair, ...],
-        Meta(min_length=1, max_length=MAX_GROUPS, description="the public keys of the groups; or file: PATH"),
+        Literal["private"] | Annotated[tuple[Level | Pair, ...], Meta(min_length=1, max_length=MAX_GROUPS)],
+        Meta(description="the public keys of the groups; or file: PATH; or private: find them in the data"),
     ]
 
     def __post_init__(self) -> None:
+        if isinstance(self.values, str):
+            if not isinstance(self.column, str):
+                raise ValueError("keys of two columns cannot be found in the data; list the pairs")
+            return
         if any(isinstance(value, str) != isinstance(self.column, str) for value in self.values):
             raise ValueError("the keys of one column are texts; those of two columns are pairs, such as [Kings, NY]")
         parents = self.larger_groups()
@@ -59,7 +63,12 @@ class GroupsSection(Section, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The key of each group; with two levels, groups of different larger groups may have equal keys."""
+        """The public keys of the groups; empty if the keys are found in the data.
+
+        With two levels, groups of different larger groups may have equal keys.
+        """
+        if isinstance(self.values, str):
+            return ()
         return tuple(value if isinstance(value, str) else value[0] for value in self.values)
 
     def larger_groups(self, *, pooled: bool = True) -> LargerGroups | None:
@@ -71,6 +80,8 @@ class GroupsSection(Section, frozen=True, kw_only=True):
     @property
     def in_request(self) -> dict[str, Any]:
         """The groups as a request states them: a digest stands for the keys, of which there may be a million."""
+        if isinstance(self.values, str):
+            return {"column": self.column, "keys": self.values}
         return {"column": self.column, "keys": digest("keys of groups", canonical_json(list(self.values)))}
 
 
@@ -86,22 +97,16 @@ def _check_pairs(columns: Sequence[str], keys: Sequence[str], parents: Sequence[
         check_levels(inside)
 
 
-class FoundGroupsSection(Section, frozen=True, kw_only=True):
-    """The groups of records, whose keys are found in the data; a key with few records is not published."""
-
-    column: Annotated[str, Meta(min_length=1, description="the column that holds the key of each record's group")]
-    values: Annotated[Literal["private"], Meta(description="private: the keys are found in the data; needs a delta")]
-
-    @property
-    def in_request(self) -> dict[str, Any]:
-        """The groups as a request states them."""
-        return {"column": self.column, "keys": self.values}
-
-
 def finds_keys(document: Mapping[str, Any]) -> bool:
     """Return whether a spec asks for groups whose keys are found in the data."""
     by = document.get("by")
     return isinstance(by, Mapping) and by.get("values") == PRIVATE
+
+
+def no_delta() -> SpecError:
+    """Return the error for keys that are found in the data, but no delta is stated."""
+    reason = "keys that are found in the data need a delta: the probability that a key shows a single person"
+    return SpecError(reason, where="privacy.delta", hint="--delta 1e-6, or list the keys: --groups FILE")
 
 
 def split_delta(options: type[Options], privacy: Mapping[str, Any]) -> tuple[dict[str, Any], Decimal]:
@@ -111,15 +116,9 @@ def split_delta(options: type[Options], privacy: Mapping[str, Any]) -> tuple[dic
 
     Args:
         options: what the mechanism reads if keys are listed.
-        privacy: the stated options of the cost.
-
-    Raises:
-        SpecError: no delta is stated.
+        privacy: the stated options of the cost, with a delta.
     """
-    delta = privacy.get("delta")
-    if delta is None:
-        reason = "keys that are found in the data need a delta: the probability that a key shows a single person"
-        raise SpecError(reason, where="privacy.delta", hint="--delta 1e-6, or list the keys: --groups FILE")
+    delta = privacy["delta"]
     rest = {name: value for name, value in privacy.items() if name != "delta"}
     if "delta" not in options.__struct_fields__:
         return rest, delta
@@ -234,8 +233,6 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
         raise SpecError(reason, where="by.column", hint=hint)
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
-    if finds_keys(document) and not isinstance(keys, str | None):
-        raise SpecError("keys of two columns cannot be found in the data", where="by.values", hint="list the pairs")
     value = document.get("column")
     if value is not None and (value == keys or (isinstance(keys, list | tuple) and value in keys)):
         reason = f"the column {value!r} holds the keys of the groups"

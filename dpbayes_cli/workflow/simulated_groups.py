@@ -9,9 +9,8 @@ more: further groups hardly change what is known about their common law, and thu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.special import betaincinv
@@ -50,8 +49,8 @@ def _model_of_group(planned: PlannedRelease) -> Model:
     return model_type(planned.spec.model).build(planned.spec.domain, planned.spec.prior)
 
 
-def _keys(planned: PlannedRelease) -> Sequence[Any]:
-    return () if planned.spec.by is None else planned.spec.by.values
+def _keys(planned: PlannedRelease) -> tuple[str, ...]:
+    return () if planned.spec.by is None else planned.spec.by.keys
 
 
 class GroupSimulation(Simulation):
@@ -62,7 +61,7 @@ class GroupSimulation(Simulation):
     Attributes:
         n_groups: the number of groups of the request.
         law: the parameters of the Beta law of the main parameter over the groups.
-        unseen_law: those of the law of a group without records; without pooling, they are those of the prior.
+        unseen_law: the parameters of the law of a group without records: ``law``, or without pooling the prior.
     """
 
     def __init__(self, planned: PlannedRelease, n_records: int, seed: int, parameter: str | None = None) -> None:
@@ -111,7 +110,8 @@ class ExpectedGroups:
         mean, sd: the assumed mean and standard deviation of the probability over the groups.
         width: the width with privacy; the median over the groups of each release.
         nonprivate_width: the width without privacy.
-        unseen_width: the width for a group without records: that of the assumed law, or without pooling of the prior.
+        unseen_width: the width for a group without records: the width of the assumed law, or of the prior if groups are
+            not pooled.
     """
 
     n_records: int

@@ -9,7 +9,7 @@ from msgspec import UnsetType
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ExtremeGroup, ExtremeGroups
-from dpbayes_cli.bundle.files import GroupKey, keys_of
+from dpbayes_cli.bundle.files import GroupKey, found_keys, keys_of
 from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.report_tables import ReportTable
@@ -66,10 +66,21 @@ def extreme_groups(
 
 
 def group_sentences(document: ReleaseDocument) -> list[str]:
-    """Return how many groups, and larger groups, are above and below the mean of all groups."""
+    """Return how many groups, and larger groups, are above and below the mean of all groups; empty without groups.
+
+    If the keys were found in the data, the first sentence says which groups are likely missing.
+    """
     keys, sentences = keys_of(document, document.spec), list[str]()
-    if not isinstance(document.extreme_groups, UnsetType):
-        sentences += _sentences(document.extreme_groups, len(keys), "groups", "90 % interval")
+    if isinstance(document.extreme_groups, UnsetType):
+        return []
+    if found_keys(document) is not None:
+        records = float(document.parameters.get("key_records", 0.0))
+        found = f"The keys of {document.spec['by']['column']} were found in the data"
+        about = f"with fewer than about {rounded(records, records)} records"
+        if not keys:
+            return [f"{found}, but no key has enough records to be published: a group {about} is likely missing."]
+        sentences.append(f"{found}: a group {about} is likely missing.")
+    sentences += _sentences(document.extreme_groups, len(keys), "groups", "90 % interval")
     if not isinstance(document.extreme_larger_groups, UnsetType):
         n_larger = len(larger_names(keys)[0])
         sentences += _sentences(document.extreme_larger_groups, n_larger, "larger groups", "90 % interval of the mean")

@@ -61,14 +61,6 @@ def _groups(document: ReleaseDocument) -> list[str]:
     return ["## The groups", " ".join([*sentences, about_file]), *listed] if sentences else []
 
 
-def _about_keys(document: ReleaseDocument) -> str:
-    """Return how many keys the groups have, and where they are."""
-    column, n_keys = document.spec["by"]["column"], len(keys_of(document, document.spec))
-    if not isinstance(column, str):
-        return f"{n_keys:,} public pairs of keys of the columns `{column[0]}` and `{column[1]}`"
-    return f"{n_keys:,} {'public keys' if found_keys(document) is None else 'keys, found in the data,'} of `{column}`"
-
-
 def _request(document: ReleaseDocument) -> str:
     bounds = wording.bounds_text(document)
     lines = [
@@ -76,13 +68,22 @@ def _request(document: ReleaseDocument) -> str:
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
         *([f"- Bounds: {bounds}"] if bounds else []),
-        *([f"- Groups: {_about_keys(document)}"] if document.spec.get("by") else []),
+        *([f"- Groups: {_keys(document)}"] if document.spec.get("by") else []),
         "- Prior: " + _escape(prior_text(document), _MARKS),
         f"- One record: one {document.record_unit}; number of records: {wording.records_text(document)}",
         *([f"- Valid records: {valid}"] if (valid := records_valid_text(document)) else []),
         f"- Data read: {document.created}",
     ]
     return "\n".join(lines)
+
+
+def _keys(document: ReleaseDocument) -> str:
+    """Return how many keys the groups have, and where they are."""
+    column, n_keys = document.spec["by"]["column"], len(keys_of(document, document.spec))
+    if not isinstance(column, str):
+        return f"{n_keys:,} public pairs of keys of the columns `{column[0]}` and `{column[1]}`"
+    found = f"key{'s' * (n_keys != 1)} found in the data"
+    return f"{n_keys:,} {found if found_keys(document) is not None else 'public keys'} of the column `{column}`"
 
 
 def _table(table: report_tables.ReportTable) -> str:
