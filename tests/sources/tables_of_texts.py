@@ -103,6 +103,11 @@ def questions() -> list[Asked]:
         for column, policy in ((number, DROP), (dropped, imputing), (whole, imputing)):
             sums = Statistic((), (SumsByGroup(("level", column.role), 12),), 0, NOTHING, 0)
             requests.append(Asked(sums, (keys, column), policy, most))
+    pairs = Column("level", ("1", "0", "it's", "1", "\u00e9"), is_key=True, within=("yes", "yes", "no", "7", "yes"))
+    others = Column("other", ("yes", "no", "7"), is_key=True)
+    requests.append(Asked(Statistic((), (TableCounts(("level", "cut"), (5, 6)),), 0, NOTHING, 0), (pairs, others, cut)))
+    sums = Statistic((), (SumsByGroup(("level", "number"), 5),), 0, NOTHING, 0)
+    requests.append(Asked(sums, (pairs, others, number), most=3))
     for marks in map(NumberMarks, ",,...", (".", "", ",", "'", " ")):
         requests.append(Asked(products(number, dropped), (number, dropped), most=3, marks=marks))
         requests.append(Asked(products(whole), (whole,), imputing, marks=marks))

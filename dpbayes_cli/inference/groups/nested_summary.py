@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.groups.nested import LocationGrid, NestedSample
     from dpbayes_cli.inference.groups.nested_counts import NestedCounts
 
-_FIRST_DRAWS, _MOST_DRAWS, _GRID_DRAWS = 16, 96, 6
+_FIRST_DRAWS, _MOST_DRAWS, _GRID_DRAWS = 16, 64, 4
 _MONTE_CARLO = 0.03
 _LEAST_WEIGHT = 1e-5
 _CHUNK = 1 << 16
