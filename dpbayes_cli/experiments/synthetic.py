@@ -122,8 +122,8 @@ class Synthetic(SimulatedStudy, frozen=True, kw_only=True):
         if method == "non-private":
             draws = conjugate_draws(case.model, counts, self.draws, rng)
         else:
-            seeds = (tuple(each.entropy) for each in (data, point.noise_seed(epsilon=point["epsilon"])))
-            draws = _posteriors(case, point["epsilon"], self.trials, self.draws, *seeds)
+            noise = point.noise_seed(epsilon=point["epsilon"])
+            draws = _posteriors(case, point["epsilon"], self.trials, self.draws, _entropy(data), _entropy(noise))
         if method in {"non-private", "analyze"}:
             low, high = _analyzed(case, draws)
         else:
@@ -164,6 +164,10 @@ class Synthetic(SimulatedStudy, frozen=True, kw_only=True):
             if plug_in := own.where(method="plug-in"):
                 yield _plug_in(name, plug_in)
             yield from _NARROWER.claims(name, own, "width")
+
+
+def _entropy(seed: np.random.SeedSequence) -> tuple[int, ...]:
+    return tuple(require_type(seed.entropy, list))
 
 
 @lru_cache(maxsize=2)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.base.numeric import decimal_text, short_text
-from dpbayes_cli.privacy.composition import Composition
-from dpbayes_cli.privacy.guarantee import Guarantee, check_delta
+from dpbayes_cli.privacy.composition import Composition, Failure
+from dpbayes_cli.privacy.guarantee import SMALLEST_EPSILON, Guarantee, check_delta
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,
     BoundedRange,
@@ -143,6 +143,8 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
         case PureDP() | ApproximateDP():
             shifts = guarantee.shifts if isinstance(guarantee, PureDP) else ()
             yield DominatingPair(_up(guarantee.epsilon), float(guarantee.delta), shifts=shifts), 1
+        case Failure():
+            yield DominatingPair(_up(SMALLEST_EPSILON), float(guarantee.delta)), 1
         case GaussianDP():
             yield DominatingPair(mu=_up(guarantee.mu)), 1
         case ZeroConcentrated():

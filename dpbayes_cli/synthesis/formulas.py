@@ -105,9 +105,10 @@ def _cells(law: JointLaw, predictors: tuple[int, ...], numbers: Mapping[int, Cut
     columns: dict[str, Any] = {}
     for k, i in enumerate(predictors):
         values = level_values(law.columns[i], numbers.get(i))
-        levels = list(law.columns[i].levels)
-        of_cells = codes[:, k]
-        columns[law.names[i]] = pd.Categorical.from_codes(of_cells, levels) if values is None else values[of_cells]
+        if values is None:
+            columns[law.names[i]] = pd.Categorical.from_codes(codes[:, k], list(law.columns[i].levels))
+        else:  # whole numbers stay whole, so that C(age) has short names
+            columns[law.names[i]] = (values if (values % 1.0).any() else values.astype(np.int64))[codes[:, k]]
     return pd.DataFrame(columns, index=range(len(codes)))
 
 

@@ -15,7 +15,9 @@ from dpbayes_cli.base.numeric import Booleans, Floats
 Family = Literal["logistic", "linear", "poisson"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 _MAX_STEPS, _MAX_HALVINGS = 60, 40
-_TOLERANCE = 1e-9
+_TOLERANCE, _ROUNDING = 1e-9, 1e-13
+_FLAT = 1e-12
+"""If the outcome of a cell has so small a variance, relative to other cells, some coefficient tends to infinity."""
 _LARGEST_LOG_MEAN = 300.0  # beyond this, the exponential of a trial step would overflow
 
 
@@ -57,7 +59,7 @@ def fit_cells(design: Floats, weights: Floats, totals: Floats, family: Family) -
         for _ in range(_MAX_HALVINGS):
             tried = coefficients[left] + size * step
             tried_value = _likelihoods(design, weights[left], target[left], tried, family)
-            better = still & (tried_value >= value[left] - 1e-15)
+            better = still & (tried_value >= value[left] - _ROUNDING * (1.0 + np.abs(value[left])))
             coefficients[left[better]], value[left[better]] = tried[better], tried_value[better]
             still &= ~better
             if not still.any():
@@ -67,9 +69,10 @@ def fit_cells(design: Floats, weights: Floats, totals: Floats, family: Family) -
         left = left[moved]
         if not len(left):
             break
-    finite = np.ones(len(weights), dtype=bool)
-    finite[left] = False
     _, slopes = _moments(design, coefficients, family)
+    is_flat = (slopes < _FLAT * slopes.max(axis=1, keepdims=True)) & (weights > 0.0)
+    finite = ~is_flat.any(axis=1)
+    finite[left] = False
     return Fits(coefficients, _information(design, weights * slopes) * scale[:, :, None], finite)
 
 
