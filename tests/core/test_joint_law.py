@@ -32,9 +32,9 @@ def random_law(rng: np.random.Generator, size: int) -> JointLaw:
 def enumerated(law: JointLaw) -> Any:
     """Return the joint probabilities of all variables, shape (n_draws, *sizes), by their definition."""
     joint = np.zeros((law.n_draws, *law.network.sizes))
-    for cell in itertools.product(*map(range, law.network.sizes)):
-        tables = [law.tables[i][:, *(cell[j] for j in family)] for i, family in enumerate(law.network.families)]
-        joint[:, *cell] = np.prod(tables, axis=0)
+    for cell in np.ndindex(*law.network.sizes):
+        tables = [law.tables[i][(..., *(cell[j] for j in family))] for i, family in enumerate(law.network.families)]
+        joint[(..., *cell)] = np.prod(tables, axis=0)
     return joint
 
 
