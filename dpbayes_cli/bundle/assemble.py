@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,7 +18,6 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assumptions import assumptions
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.document_parts import (
-    ExtremeGroups,
     InferenceReport,
     Kind,
     LedgerReference,
@@ -32,7 +31,8 @@ from dpbayes_cli.bundle.document_parts import (
     ValidRecords,
     Width,
 )
-from dpbayes_cli.bundle.files import keys_of, rounded_states
+from dpbayes_cli.bundle.files import GroupKey, keys_of, rounded_states
+from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.group_results import extreme_groups
 from dpbayes_cli.bundle.report.result_sentence import stated_results
 from dpbayes_cli.bundle.report.wording import meanings
@@ -44,7 +44,6 @@ from dpbayes_cli.core.statistic import GroupNames
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -136,7 +135,7 @@ def assemble(
             warnings=[*report.warnings, *plan.warnings],
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
-        extreme_groups=differing_groups(keys_of(draw, spec.stated_in_full), analysis),
+        **differing_groups(keys_of(draw, spec.stated_in_full), analysis),
         tables=analysis.how_counted or UNSET,
         states=rounded_states(analysis.states) or UNSET,
         assumptions=assumptions(
@@ -151,13 +150,19 @@ def assemble(
     return remember(stated, spec, model)
 
 
-def differing_groups(keys: Sequence[str], analysis: Analysis) -> list[ExtremeGroups] | UnsetType:
-    """Return the groups that differ from the mean of all groups, for each parameter; unset if there are no groups."""
-    if analysis.groups is None:
-        return UNSET
-    parameters = analysis.model.group_parameters
+def differing_groups(keys: Sequence[GroupKey], analysis: Analysis) -> dict[str, Any]:
+    """Return what the document says about the groups that differ from the mean of all groups; empty without groups."""
+    groups = analysis.groups
+    if groups is None:
+        return {}
+    parameters, sizes = analysis.model.group_parameters, groups.sizes[:, 0]
     means = [marginal.mean for marginal in analysis.marginals[: len(parameters)]]
-    return extreme_groups(keys, parameters, means, analysis.groups)
+    stated = {"extreme_groups": extreme_groups(keys, parameters, means, groups, sizes)}
+    if groups.larger is not None:
+        names, index = larger_names(keys)
+        records = np.asarray(np.bincount(index, weights=sizes), dtype=np.float64)
+        stated["extreme_larger_groups"] = extreme_groups(names, parameters, means, groups.larger, records)
+    return stated
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:
@@ -166,8 +171,8 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     parts = guarantee.parts if isinstance(guarantee, Composition) else ()
     has_gaussian_part = any(part.kind == "gdp" for part in parts or (guarantee,))
     points = getattr(guarantee, "points", ())
-    prices_noise = isinstance(guarantee, PureDP) and bool(guarantee.shifts)
-    states_rho = prices_noise or (statement is not None and guarantee.kind in {"zcdp", "composition"})
+    priced_by_law = not parts and guarantee != guarantee.former
+    states_rho = priced_by_law or (statement is not None and guarantee.kind in {"zcdp", "composition"})
     return ReleasedGuarantee(
         kind=cast(Kind, guarantee.kind),
         epsilon=_finite(statement.epsilon if statement else guarantee.epsilon),
@@ -187,8 +192,9 @@ def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
 
 
 def _states_price(guarantee: ReleasedGuarantee) -> bool:
-    """Return whether a pure guarantee, or a pure part, states the costs of its noise in other notions of privacy."""
-    return any(map(_states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
+    """Return whether a guarantee with an epsilon, or such a part, states the cost of its law in zCDP."""
+    states_rho = guarantee.kind in {"pure", "bounded-range"} and guarantee.rho is not None
+    return states_rho or any(map(_states_price, guarantee.parts))
 
 
 def _finite(value: Decimal) -> float | None:

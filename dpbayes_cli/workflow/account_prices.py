@@ -78,8 +78,8 @@ def times_sentence(prices: list[AccountPrice]) -> str:
         return f"{neither}; one of {best.notion} that implies epsilon {epsilon} at this delta pays for {best.times:,}."
     why = "" if pure.is_finite else ", because the release has no pure epsilon"
     return (
-        f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; one of epsilon {epsilon} and "
-        f"delta {delta} for {approximate.times:,}."
+        f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; if it also has "
+        f"delta {delta}, it pays for {approximate.times:,}."
     )
 
 

@@ -48,7 +48,7 @@ def found_sentence(found: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> 
         low, high = (f"more than {found.limit:g}" if end is None else f"{end:.2g}" for end in (found.low, found.high))
         return (
             f"The smallest {found.key} that gives {goal} is about {found.value.normalize():f}. This number comes from "
-            f"{found.trials} data sets; with more of them, it would probably lie between {low} and {high}."
+            f"{found.trials} data sets; more of them would probably give a number between {low} and {high}."
         )
     text = (
         f"No {found.key} up to {found.limit:g} gives {goal}: at {found.key} {found.limit:g} it would be {at_limit}, "
@@ -70,9 +70,9 @@ def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str
     released = planned.plan is not None and planned.plan.final_step.draws
     what = f"draws of {name} from a distribution whose central 90 % is" if released else f"a 90 % interval for {name}"
     return (
-        f"expect {what} about {width} wide; without privacy it would be {plain}. About half of data sets give a wider "
-        f"interval; nine in ten give at most {most}. The first number is the median of {expected.trials} simulated "
-        f"data sets; with more of them, it would probably lie between {low} and {high}."
+        f"expect {what} about {width} wide; without privacy it would be {plain}. About half of the data sets give a "
+        f"wider interval; nine in ten give one of at most {most}. The first number is the median of {expected.trials} "
+        f"simulated data sets; more of them would probably give a number between {low} and {high}."
     )
 
 
@@ -87,6 +87,8 @@ def _group_sentences(spec: ReleaseSpec, planned: MechanismPlan, groups: Expected
         f"Over the groups, {groups.parameter} is assumed to have the mean {percent(groups.mean, groups.sd)} and the "
         f"standard deviation {sd}.",
     ]
+    if not isinstance(spec.stated_in_full["by"]["column"], str):
+        sentences.append("The simulated groups are not within larger groups, from which they would learn more.")
     if groups.is_worthless:
         sentences.append(
             f"WARNING: without any records of the group, the interval would be {unseen} wide, so the release would say "
