@@ -14,7 +14,7 @@ from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
 from dpbayes_cli.core.inference_options import InferenceOptions
 from dpbayes_cli.core.model_sections import ModelSection
-from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyObservation
+from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, GroupedSums, NoisyObservation
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -122,7 +122,7 @@ class Model(ABC):
         """
         raise TypeError(f"the records of {self.name} cannot be divided into groups")
 
-    def group_outcome(self) -> GroupedCounts | GroupedSums | None:
+    def group_outcome(self) -> GroupedCounts | GroupedSums | GroupedMoments | None:
         """Return what is observed of each record of a group, with the stated prior; None if there are no groups."""
         return None
 

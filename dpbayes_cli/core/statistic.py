@@ -70,18 +70,35 @@ class TableCounts:
 
 @dataclass(frozen=True)
 class SumsByGroup:
-    """The expressions that sum up the numbers of each group; two components for each group.
+    """The expressions that sum up the numbers of each group; two or three components for each group.
 
-    A valid record whose number has the code c adds 2 * c - steps to the first component of its group, and ``steps`` to
-    the second one, which counts records.
+    Let u = 2 * c - steps, where c is the code of a number. A valid record adds u to the first component of its group,
+    and ``steps`` to the second one, which counts records. With squares, it adds 2 * steps * u, u^2 and steps^2.
 
     Attributes:
         roles: the roles of the column of keys and of the column of numbers.
         n_groups: the number of groups.
+        squares: whether the squares of the numbers are summed up, too.
     """
 
     roles: tuple[str, str]
     n_groups: int
+    squares: bool = False
+
+    def components(self, steps: int, counts: Integers, sums: Integers, squares: Integers) -> Integers:
+        """Return the components of groups, shape (n_groups, 2 or 3).
+
+        Args:
+            steps: the number of steps of the public grid.
+            counts, sums, squares: the numbers of valid records, and the sums of their codes and of the squares of
+                these, shape (n_groups,); the last one is not used without squares.
+        """
+        import numpy as np
+
+        centered = 2 * sums - steps * counts
+        if not self.squares:
+            return np.stack([centered, steps * counts], axis=1)
+        return np.stack([2 * steps * centered, 4 * (squares - steps * sums) + steps**2 * counts, steps**2 * counts], 1)
 
 
 Expression = CountAt | ProductOf | CodeCounts | TableCounts | SumsByGroup  # what an engine can evaluate

@@ -88,6 +88,13 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
         column = require_type(columns[1], NumericColumn)
         low, high = float_text(column.lower), float_text(column.upper)
         of_group = "to its group; nothing if the number is invalid or the key is not listed"
+        if statistic.expressions[0].squares:
+            scaled = f"where x is {column.role} with {low} to {high} mapped to {-steps} to {steps}, rounded to the grid"
+            return {
+                "sum": f"{2 * steps} x {of_group}; {scaled}",
+                "square": f"x^2 {of_group}",
+                "valid": f"{steps**2} {of_group}",
+            }
         return {
             "sum": f"{column.role} ({low} to {high} mapped to {-steps} to {steps}), rounded to the grid, {of_group}",
             "valid": f"{steps} {of_group}",

@@ -36,7 +36,7 @@ from dpbayes_cli.inference.groups.sum_nodes import (
     refined_coordinates,
     weighted_moments,
 )
-from dpbayes_cli.inference.groups.sum_summaries import SumPosterior
+from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -59,6 +59,12 @@ def infer_grouped_sums(
     observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, samples: int, rng: np.random.Generator
 ) -> GroupedPosterior:
     """Return the posterior of the parameter of each group, given noisy sums; see ``infer_groups``."""
+    fit = fit_sums(observation, outcome, pooling, rng)
+    return SumPosterior(fit, fit.sample, rng).summarize(samples, rng)
+
+
+def fit_sums(observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, rng: np.random.Generator) -> SumFit:
+    """Return the nodes of each group, and weighted draws of the hyperparameters; see ``infer_grouped_sums``."""
     moments = RecordMoments(outcome)
     numbers, size_law, coordinates = _first_nodes(observation, moments)
     pilot = _pilot_groups(len(coordinates))
@@ -87,7 +93,7 @@ def infer_grouped_sums(
             break
     starts = (sample.weights @ sample.points)[None]
     sample = sample_density(likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng)
-    return SumPosterior(likelihood, outcome, moments, pooling, sample, rng).summarize(samples, rng)
+    return SumFit(likelihood, outcome, moments, pooling, sample)
 
 
 def _pilot_groups(n_groups: int) -> slice:

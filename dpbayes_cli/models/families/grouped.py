@@ -11,7 +11,7 @@ from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPol
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
 from dpbayes_cli.core.model import Model, NoisyStatistics
-from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyGroups
+from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, GroupedSums, NoisyGroups
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import GroupNames, Statistic, SumsByGroup, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import Simulated
@@ -35,9 +35,20 @@ class Groupable(NoisyStatistics):
     def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
         return GroupedModel(self, key_column, value_column, keys)
 
+    sums_squares: ClassVar[bool] = False
+    """Whether the statistic of a group of numbers holds the sum of their squares."""
+
     @abstractmethod
-    def group_outcome(self) -> GroupedCounts | GroupedSums:
+    def group_outcome(self) -> GroupedCounts | GroupedSums | GroupedMoments:
         """Return what is observed of each record of a group, with the stated prior."""
+
+    def parameters_by_group(self) -> tuple[str, ...]:
+        """Return the names of the parameters that each group has; groups have all others in common."""
+        return self.parameters
+
+    def group_facts(self, column: str, estimates: Sequence[float]) -> tuple[Fact, ...]:
+        """Return the result for an average group, given the estimates of what the groups have in common."""
+        return self.findings(column, estimates[: len(self.parameters)]).facts
 
 
 @dataclass(frozen=True)
@@ -90,12 +101,14 @@ class GroupedModel(NoisyStatistics):
 
     @property
     def group_parameters(self) -> tuple[str, ...]:
-        return self.base.parameters
+        return self.base.parameters_by_group()
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The mean and the standard deviation of each parameter over the groups, and the mean number of records."""
+        """The mean and the standard deviation of each parameter over the groups, common parameters, and the mean size."""
         names = self.group_parameters
+        if self.base.sums_squares:
+            return ("mean", "sd", "sd within", "records")
         if len(names) == 1:
             return ("mean", "sd", "records")
         return (*(f"mean {name}" for name in names), *(f"sd {name}" for name in names), "records")
@@ -104,7 +117,9 @@ class GroupedModel(NoisyStatistics):
     def component_names(self) -> tuple[str, ...]:
         """The names of the components of one group's statistic."""
         values = self.base.columns[0]
-        return ("sum", "valid") if isinstance(values, NumericColumn) else tuple(values.levels)
+        if not isinstance(values, NumericColumn):
+            return tuple(values.levels)
+        return ("sum", "square", "valid") if self.base.sums_squares else ("sum", "valid")
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the predictive law of a record of a new group; empty if the mean parameters do not give it."""
@@ -114,7 +129,7 @@ class GroupedModel(NoisyStatistics):
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the result for an average group."""
-        facts = self.base.findings(column, estimates[: len(self.group_parameters)]).facts
+        facts = self.base.group_facts(column, estimates)
         if not self.base.has_linear_mean:  # the mean of a convex function is not that function of the mean
             names = self.group_parameters
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
@@ -130,7 +145,10 @@ class GroupedModel(NoisyStatistics):
             sum: the contribution is (u, steps) with |u| <= steps, in one group, or zero. Its L1 norm is at most
             2 * steps, and its squared L2 norm 2 * steps^2, attained at a bound. Under replace-one, two groups change by
             these amounts. Within one group, the sum changes by at most 2 * steps if the number of records stays the
-            same. With one group, the limits are those of ``sum_statistic``.
+            same. With one group, the limits are those of ``sum_statistic``. With squares, a record adds (2 v, v^2, 1)
+            in one group, in units of steps^2 and with |v| <= 1, hence at most (2, 1, 1) in each component. Within one
+            group, two records differ by (2 d, d s, 0) with d = v - w and |s| = |v + w| <= 2 - |d|. The larger one of
+            these is 2 |d| <= 4, and their sum at most 4 |d| - d^2 <= 4, so that (4, 0, 0) costs at least as much.
         Source: design notes, groups.
         """
         add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
@@ -145,11 +163,20 @@ class GroupedModel(NoisyStatistics):
         steps, several = values.steps, len(self.keys) > 1
         upper, lower = values.cell(1.0), values.cell(0.0)
         witness = Witness((self.keys[0], upper), None if add_remove else (other, lower))
+        sums = SumsByGroup((KEY, values.role), len(self.keys), self.base.sums_squares)
+        if self.base.sums_squares:
+            one, change = (2 * steps**2, steps**2, steps**2), 4 * steps**2
+            shifts = (one,) if add_remove else ((change,), *([one + one] if several else []))
+            apart = Witness((self.keys[0], upper), (self.keys[0], lower))
+            l1, squared = max(map(sum, shifts)), max(sum(x * x for x in shift) for shift in shifts)
+            largest = max(map(max, shifts))
+            return Statistic(
+                names, (sums,), l1, witness, squared, None if add_remove else apart, largest_change=largest, shifts=shifts
+            )
         l1 = 4 * steps if several and not add_remove else 2 * steps
         squared = 2 * steps**2 if add_remove else 4 * steps**2
         one_group, two_groups = (steps, steps), (steps,) * 4
         shifts = (one_group,) if add_remove else (one_group, (2 * steps,), *([two_groups] if several else []))
-        sums = SumsByGroup((KEY, values.role), len(self.keys))
         largest = steps if add_remove else 2 * steps
         return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 
