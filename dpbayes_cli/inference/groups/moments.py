@@ -25,8 +25,9 @@ from dpbayes_cli.inference.groups.sums import fit_sums
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_POINTS, _PILOT_POINTS = 256, 16
+_POINTS, _PILOT_POINTS = 128, 16
 """The numbers of points of hyperparameters that are weighted by the sums of squares, and of those of a pilot."""
+_SHARE = 0.25
 _PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS = 100, 9, 6
 _RANGE = np.array([1e-4, 1.0 - 1e-4])
 """The levels of the quantiles of the prior between which the standard deviation is searched."""
@@ -73,7 +74,7 @@ class _Groups:
 
     def fit(self, log_sd: float, rng: np.random.Generator) -> SumFit:
         """Return the posterior given the noisy sums and sizes, and the standard deviation."""
-        return fit_sums(*self._given(float(np.exp(log_sd))), self.pooling, rng)
+        return fit_sums(*self._given(float(np.exp(log_sd))), self.pooling, rng, _SHARE)
 
     def node(self, log_sd: float, rng: np.random.Generator) -> _Node:
         """Return the posterior given everything that was released, and the standard deviation."""
@@ -159,7 +160,7 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
     low, high = groups.range
     center, sd = _pilot(groups, rng)
     step = _SPACING * sd
-    places = np.arange(-_REACH + 0.5 * 0.0, _REACH + 0.1, 1.0) * step + center
+    places = np.arange(-_REACH, _REACH + 0.1) * step + center
     places = places[(places >= low - step) & (places <= high + step)]
     nodes = {place: groups.node(place, rng) for place in places.tolist()}
     while len(nodes) < _MOST_NODES:

@@ -63,8 +63,14 @@ def infer_grouped_sums(
     return SumPosterior(fit, fit.sample, rng).summarize(samples, rng)
 
 
-def fit_sums(observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, rng: np.random.Generator) -> SumFit:
-    """Return the nodes of each group, and weighted draws of the hyperparameters; see ``infer_grouped_sums``."""
+def fit_sums(
+    observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, rng: np.random.Generator, share: float = 1.0
+) -> SumFit:
+    """Return the nodes of each group, and weighted draws of the hyperparameters; see ``infer_grouped_sums``.
+
+    Args:
+        share: the share of the usual number of draws, if several posteriors will be averaged.
+    """
     moments = RecordMoments(outcome)
     numbers, size_law, coordinates = _first_nodes(observation, moments)
     pilot = _pilot_groups(len(coordinates))
@@ -80,7 +86,7 @@ def fit_sums(observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, r
     sample = sample_density(likelihood.log_posterior, starts, _PILOT_POINTS, _PILOT_POINTS / 4, rng)
     if pilot.step > 1:
         likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
-    size = int(np.clip(_MAX_EVALUATIONS // len(numbers), _FEWEST_POINTS, _MOST_POINTS))
+    size = int(np.clip(share * _MAX_EVALUATIONS // len(numbers), _FEWEST_POINTS, _MOST_POINTS))
     points = sample.thin(_REFINING_POINTS, rng)
     masses = likelihood.masses(points)
     for _ in range(_MAX_REFINEMENTS):
