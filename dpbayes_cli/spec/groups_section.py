@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from dpbayes_cli.core.section import Level, Section
 
 MAX_GROUPS = 1_000_000
 _MAX_FILE_BYTES = 1 << 27
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
 class GroupsSection(Section, frozen=True, kw_only=True):
@@ -67,8 +69,11 @@ def read_release_file(path: Path) -> dict[str, Any]:
 def read_keys(path: Path) -> list[str]:
     """Return the keys in a file, one in each line; empty lines are left out.
 
+    A key may be quoted as in a CSV file: ``"North ""A"", East"`` is the key ``North "A", East``.
+
     Raises:
-        SpecError: the file cannot be read, or is not UTF-8 text.
+        SpecError: the file cannot be read, is not UTF-8 text, or has a line that begins with a quotation mark but is
+            not one quoted key.
     """
     try:
         with path.open("rb") as file:
@@ -81,7 +86,21 @@ def read_keys(path: Path) -> list[str]:
         raise SpecError(f"{str(path)!r} is not UTF-8 text", where="by.values", hint="save it as UTF-8") from None
     if len(content) > _MAX_FILE_BYTES:
         raise SpecError(f"{str(path)!r} is larger than {_MAX_FILE_BYTES >> 20} MiB", where="by.values")
-    return [key for line in lines if (key := line.strip(BLANKS))]
+    return [_unquoted(key, i) for i, line in enumerate(lines, 1) if (key := line.strip(BLANKS))]
+
+
+def _unquoted(line: str, number: int) -> str:
+    """Return the key in a line."""
+    if not line.startswith('"'):
+        return line
+    quoted = _QUOTED.fullmatch(line)
+    if quoted is None:
+        raise SpecError(
+            f"line {number} of the keys begins with a quotation mark, but is not one quoted key",
+            where="by.values",
+            hint='write one key a line; a key that holds quotation marks is quoted, with each mark doubled: """A"" ward"',
+        )
+    return quoted[1].replace('""', '"').strip(BLANKS)
 
 
 def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 import dpbayes_cli as dpb
 from dpbayes_cli.base.duck import cursor
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.spec.groups_section import read_keys
 from tests.conftest import Cli
 
 N_GROUPS = 40
@@ -133,8 +135,8 @@ def test_groups_of_people_with_several_rows_come_from_a_spec(dpbayes: Cli, place
 def test_keys_that_match_no_record_are_named_as_a_possible_cause(
     dpbayes: Cli, visits: dict[str, float], place: Path
 ) -> None:
-    (place / "quoted.txt").write_text('"h1"\n"h2"\n')
-    shown = dpbayes("release", "visits.csv", *ASKED, "--groups", "quoted.txt", "--out", "out")
+    (place / "others.txt").write_text("ward 1\nward 2\n")
+    shown = dpbayes("release", "visits.csv", *ASKED, "--groups", "others.txt", "--out", "out")
     assert "these flags set what is valid: --groups, " in shown.out
 
 
@@ -147,6 +149,15 @@ def test_a_data_frame_is_divided_by_a_file_of_keys(visits: dict[str, float], pla
     document = json.loads((Path(released.path) / "release.json").read_text())
     values = np.array(document["groups"]["values"])
     assert abs(values - [50, 0, 0, 50]).max() <= 20, "noise of scale 2 / 3"
+
+
+def test_keys_may_be_plain_or_quoted_as_in_a_csv_file(place: Path) -> None:
+    (place / "keys.txt").write_text('h1\n"h2"\n\n"North, ""A"" wing"\nSouth, B\n 5" pipe\n')
+    assert read_keys(place / "keys.txt") == ["h1", "h2", 'North, "A" wing', "South, B", '5" pipe']
+    for line in ('"a","b"', '"a', '"a" wing'):
+        (place / "keys.txt").write_text(f"h1\n{line}\n")
+        with pytest.raises(SpecError, match="line 2 of the keys"):
+            read_keys(place / "keys.txt")
 
 
 @pytest.mark.parametrize(("pooling", "law"), [("partial", "learned law of a new group"), ("none", "stated prior")])
