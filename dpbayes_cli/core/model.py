@@ -122,6 +122,15 @@ class Model(ABC):
         """
         raise TypeError(f"the records of {self.name} cannot be divided into groups")
 
+    def draw_outcomes(self, parameters: Floats, shared: Floats, rng: np.random.Generator) -> Floats:
+        """Draw a number of a record of each group, of the shape of ``parameters``, before it is clamped or dropped.
+
+        Args:
+            parameters: draws of the parameter of each group, shape (n_draws, n_groups).
+            shared: draws of what the groups have in common, shape (n_draws, n_hyperparameters).
+        """
+        raise TypeError(f"a record of {self.name} is no number in a group")
+
     def group_outcome(self) -> GroupedCounts | GroupedSums | GroupedMoments | None:
         """Return what is observed of each record of a group, with the stated prior; None if there are no groups."""
         return None

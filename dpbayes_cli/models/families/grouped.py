@@ -21,6 +21,8 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 if TYPE_CHECKING:
     import numpy as np
 
+    from dpbayes_cli.base.numeric import Floats
+
 KEY = "group"
 
 
@@ -120,6 +122,9 @@ class GroupedModel(NoisyStatistics):
         if not isinstance(values, NumericColumn):
             return tuple(values.levels)
         return ("sum", "square", "valid") if self.base.sums_squares else ("sum", "valid")
+
+    def draw_outcomes(self, parameters: Floats, shared: Floats, rng: np.random.Generator) -> Floats:
+        return self.base.draw_outcomes(parameters, shared, rng)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the predictive law of a record of a new group; empty if the mean parameters do not give it."""
