@@ -20,7 +20,7 @@ from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
-STATES, GROUPS = "states.csv", "groups.parquet"
+STATES, GROUPS, GROUP_SAMPLES = "states.csv", "groups.parquet", "group_samples.parquet"
 States = list[list[list[float]]]  # the probabilities of hidden states, indexed by sequence, step and state
 
 

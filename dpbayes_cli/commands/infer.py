@@ -84,8 +84,8 @@ def _infer_bundle(
 
     from dpbayes_cli.bundle.assemble import differing_groups, inference_report, summary
     from dpbayes_cli.bundle.document_parts import Width
-    from dpbayes_cli.bundle.files import GROUPS, STATES, rounded_states, states_csv
-    from dpbayes_cli.bundle.group_table import write_groups
+    from dpbayes_cli.bundle.files import GROUP_SAMPLES, GROUPS, STATES, rounded_states, states_csv
+    from dpbayes_cli.bundle.group_table import write_group_samples, write_groups
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.report.result_sentence import stated_results
@@ -139,7 +139,10 @@ def _infer_bundle(
             write_samples(directory / report.samples_file, analysis, spec.inference.format, labels)
             if analysis.groups is not None:
                 keys = spec.stated_in_full["by"]["values"]
-                write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
+                parameters = analysis.model.group_parameters
+                write_groups(directory / GROUPS, keys, parameters, analysis.groups)
+                if analysis.group_draws is not None:
+                    write_group_samples(directory / GROUP_SAMPLES, keys, parameters, analysis.group_draws)
             states = states_csv(analysis.model, rounded_states(analysis.states))
             if states is not None:
                 write_new(directory / STATES, states)

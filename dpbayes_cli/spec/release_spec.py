@@ -133,6 +133,15 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
                 hint=f"at most {max(1, _MOST_NUMBERS // len(model.parameters)):,} samples",
             )
 
+        per_group = self.inference_options.value("samples_per_group") or 0
+        n_numbers = per_group * len(model.group_parameters) * (0 if self.by is None else len(self.by.values))
+        if n_numbers > _MOST_NUMBERS:
+            raise SpecError(
+                f"{per_group:,} samples per group are {n_numbers:,} numbers, and at most {_MOST_NUMBERS:,} are written",
+                where="inference.samples_per_group",
+                hint=f"at most {_MOST_NUMBERS * per_group // n_numbers:,} samples per group",
+            )
+
     @cached_property
     def private_bounds(self) -> PrivateBounds | None:
         """The law by which bounds are found privately; None if the domain states them."""
