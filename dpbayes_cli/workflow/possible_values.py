@@ -15,6 +15,8 @@ from dpbayes_cli.workflow.statistic_limits import limits_of
 _IMPOSSIBLE_NATS = 80.0
 """Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
 million statistics has such noise is below 1e-27."""
+_SHOWN = 20
+"""Up to this many impossible numbers of groups are named."""
 
 
 def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list[str], findings: list[str]) -> None:
@@ -34,10 +36,14 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
             checked.append("the draws are possible under their law")
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
-    if not isinstance(document.groups, msgspec.UnsetType):
-        unchecked.append("whether each released number is possible: the numbers of records are not known")
-        return
     limits = limits_of(statistic, bundle.model, _max_records(bundle.spec, document.n_records))
+    if not isinstance(document.groups, msgspec.UnsetType):
+        radius = law.radius(_IMPOSSIBLE_NATS)
+        values = enumerate(zip(document.groups.values, limits, strict=True))
+        wrong = [i for i, (value, (low, high)) in values if not low - radius <= value <= high + radius]
+        findings += [f"groups: {statistic.names[i]} is impossible: no data and noise lead to it" for i in wrong[:_SHOWN]]
+        checked.append("the released numbers of each group are possible: some records and some noise give them")
+        return
     laws = [law.at(i) for i in range(len(document.statistics))]
     radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}
     for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):
