@@ -127,9 +127,14 @@ def _analyze_groups(
 def _valid_records(
     spec: ReleaseSpec, model: Model, observation: NoisyObservation, n_records: int | None
 ) -> CountSummary | None:
-    """Return the posterior of the number of valid records; None if invalid cells count as stand-in values."""
+    """Return the posterior of the number of valid records; None if what was released does not count them.
+
+    This is so if invalid cells count as stand-in values, and if groups with few records are not published.
+    """
     from dpbayes_cli.inference.valid_count import count_valid_records
 
+    if isinstance(observation, NoisyGroups) and observation.threshold is not None:
+        return None
     if any(stand_in is not None for stand_in in (spec.policy.impute, *(column.impute for column in model.columns))):
         return None
     return count_valid_records(observation, record_count(spec.policy, n_records))

@@ -186,7 +186,7 @@ def _add_groups(target: Any, model: Model, draws: Floats) -> None:
     """Add draws of the parameters of each group, shape (n_draws, n_groups, n_parameters), as one chain."""
     import h5py
 
-    keys = np.array(getattr(model.columns[0], "levels", ()), dtype=object)
+    keys = np.array(model.group_keys, dtype=object)
     target.dimensions = {"chain": 1, "draw": len(draws), "group": len(keys)}
     target.create_variable("group", ("group",), h5py.string_dtype(), keys)
     for k, name in enumerate(model.group_parameters):

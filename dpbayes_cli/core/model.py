@@ -20,10 +20,13 @@ from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.predictor import Predictor
+    from dpbayes_cli.privacy.key_threshold import KeyThreshold
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class Model(ABC):
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
     has_groups: ClassVar[bool] = False
     """Whether the records may be divided into groups, with a parameter for each group; see ``grouped``."""
+    sums_squares: ClassVar[bool] = False
+    """Whether the statistic of a group of numbers holds the sum of their squares."""
     has_one_unit: ClassVar[bool] = False
     """Whether all reported parameters have the same unit, so that one axis fits all of them."""
 
@@ -112,15 +117,22 @@ class Model(ABC):
     def parameters(self) -> tuple[str, ...]:
         """The names of the reported parameters."""
 
-    def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
+    def grouped(
+        self, key_column: str, value_column: str | None, keys: tuple[str, ...], key_delta: Decimal | None = None
+    ) -> Model:
         """Return the model of groups whose records follow this model.
 
         Args:
             key_column: the name of the column that holds the keys.
             value_column: the name of the column that this model reads; None if it is the only other column.
-            keys: the public keys of the groups.
+            keys: the public keys of the groups; or the published keys if the keys are found in the data, none before.
+            key_delta: the delta of the keys that are found in the data; None if the keys are listed.
         """
         raise TypeError(f"the records of {self.name} cannot be divided into groups")
+
+    def key_threshold(self, noise: NoiseLaw, policy: RecordPolicy) -> KeyThreshold | None:
+        """Return the rule that decides which keys found in the data are published; None if no keys are found."""
+        return None
 
     def draw_outcomes(self, parameters: Floats, shared: Floats, rng: np.random.Generator) -> Floats:
         """Draw a number of a record of each group, of the shape of ``parameters``, before it is clamped or dropped.
@@ -134,6 +146,11 @@ class Model(ABC):
     def group_outcome(self) -> GroupedCounts | GroupedSums | GroupedMoments | None:
         """Return what is observed of each record of a group, with the stated prior; None if there are no groups."""
         return None
+
+    @property
+    def group_keys(self) -> tuple[str, ...]:
+        """The keys of the groups that have a posterior; empty if the records are not divided into groups."""
+        return ()
 
     @property
     def group_parameters(self) -> tuple[str, ...]:

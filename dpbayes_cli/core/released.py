@@ -32,12 +32,14 @@ class Payload:
         values: the privatized integers, one for each of ``names``.
         noise: the law of the noise that was added.
         bounds: the privately chosen bounds of the column; None if the bounds were stated.
+        keys: the published keys of groups; None if the keys are listed, or there are no groups.
     """
 
     names: Sequence[str]
     values: tuple[int, ...]
     noise: NoiseLaw
     bounds: tuple[float, float] | None = None
+    keys: tuple[str, ...] | None = None
 
     def described(self) -> list[dict[str, Any]]:
         """Return name, value and noise scale of each component as a JSON object."""

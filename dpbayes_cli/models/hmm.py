@@ -145,10 +145,10 @@ class Hmm(NoisyStatistics, LatentVariables):
         "with that column, but counts in all others.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 5 and Figures 3 to 7; Goldwater and Griffiths 2007 "
         "(transitions integrated out).",
-        corrections="The paper replaces negative noisy counts by zero, which adds records to empty cells, and "
-        "then treats all counts as exact. The option method: naive does so too; by default, inference "
-        "accounts for the noise. By default, the states of a sequence are drawn together; the paper "
-        "draws them one by one, as does state_sampler: collapsed.",
+        corrections="The paper replaces negative noisy counts by zero, which adds records to empty cells, and then "
+        "treats all counts as exact. By default, inference here accounts for the noise; with the option method: naive "
+        "it does what the paper does. The paper draws the states of a sequence one by one; here they are drawn "
+        "together, unless the option is state_sampler: collapsed.",
         prefer_when="Several sequences go through a few regimes over time, with many records at each step.",
     )
     domain_type: ClassVar[type[Section]] = HmmDomain

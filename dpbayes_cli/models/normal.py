@@ -98,12 +98,11 @@ class Normal(BoundedNumber, Groupable):
         "normal. Inference treats the sum of many records as normal given the parameters. With impute:VALUE, an "
         "invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
-        corrections="The paper's algorithm omits a factor from the mean of the sum, and draws the sum of the numbers "
-        "within the bounds from its prior. It also treats the three parts of the sum (records below, within and "
-        "above the bounds) as independent, which makes variances 1.21 times too large in the paper's "
-        "own example. Here the mean and the covariance of the sums are the number of records times "
-        "the mean and the covariance of one clamped or dropped number. The sums are drawn from their "
-        "law given the released numbers.",
+        corrections="In the paper's algorithm, a factor is missing from the mean of the sum, and the sum of the "
+        "numbers within the bounds is drawn from its prior. It also treats the three parts of the sum (records below, "
+        "within and above the bounds) as independent, which makes variances 1.21 times too large in the paper's own "
+        "example. Here the mean and the covariance of the sums are the number of records times the mean and the "
+        "covariance of one clamped or dropped number. The sums are drawn from their law given the released numbers.",
         prefer_when="You have a measurement of unknown mean and spread. If the spread is known, normal-mean spends "
         "all of the budget on the mean.",
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import LEVELS, ClassProbabilities, Prediction, PredictiveLaws
 from dpbayes_cli.core.predictor import Predictor
@@ -51,7 +51,7 @@ class GroupPredictor(Predictor):
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of the groups; the key of a group that is not listed is empty."""
-        return (*getattr(self.columns[0], "levels", ()), "")
+        return (*require_type(self.columns[0], Column).levels, "")
 
     def header(self) -> list[str]:
         """Return the names of the cells that ``rows`` yields."""
@@ -82,7 +82,7 @@ def group_predictor(model: Model, analysis: Analysis) -> GroupPredictor:
     summaries = np.stack([groups.means, groups.sds, groups.quantiles[:, :, 0], groups.quantiles[:, :, -1]], axis=2)
     quantiles = np.quantile(new, LEVELS, axis=0)
     summary = np.stack([new.mean(axis=0), new.std(axis=0), *quantiles], axis=1)
-    key, value = model.columns
+    key, value = replace(require_type(model.columns[0], Column), levels=model.group_keys), model.columns[1]
     if isinstance(value, NumericColumn):
         outcomes: Prediction = _numbers(model, analysis, groups)
     else:

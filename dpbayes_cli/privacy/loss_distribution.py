@@ -80,7 +80,7 @@ class JointPrice:
 
 
 def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice:
-    """Return the epsilon of releases together, given how many there are with each guarantee.
+    """Return the price of releases together, given how many of them have each guarantee.
 
     Privacy: each release has a pair of distributions that dominates its mechanism at every epsilon. All pairs are fixed
         in advance, so that the product of the pairs dominates all releases together, in whatever order they are made
@@ -199,7 +199,7 @@ def _noise_deltas(epsilon: float, change: int, at: Floats) -> Floats:
 def _envelope(shifts: Shifts, interval: float, at: Floats) -> Floats:
     """Return the largest delta of several shifts at each of these epsilons.
 
-    Privacy: each delta is computed from a distribution on the grid, which is rounded up. The largest of several convex
+    Privacy: each delta is computed from losses that are rounded up to the grid. The largest of several convex
         functions of exp(epsilon) is convex, so that it is the delta of a pair.
     Source: Zhu, Dong and Wang 2022 (which curves are the deltas of pairs).
     """

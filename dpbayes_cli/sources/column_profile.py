@@ -178,6 +178,19 @@ def all_texts(relation: str, index: int) -> list[str]:
     return [text for (text,) in _rows(f"SELECT DISTINCT {text} AS t FROM {relation} WHERE t IS NOT NULL ORDER BY t")]
 
 
+def first_rows(relation: str, n_columns: int, n_rows: int) -> list[tuple[str | None, ...]]:
+    """Return the first rows of a relation with the texts ``c0``, ``c1``, ..., without blanks around them."""
+    cells = ", ".join(f"trim(c{i}, {literal(BLANKS)})" for i in range(n_columns))
+    return _rows(f"SELECT {cells} FROM {relation} LIMIT {n_rows}")
+
+
+def count_rows(relation: str, texts: Sequence[str]) -> int:
+    """Return the number of rows that hold these texts, one in each column."""
+    same = " AND ".join(f"trim(c{i}, {literal(BLANKS)}) = {literal(text)}" for i, text in enumerate(texts))
+    ((count,),) = _rows(f"SELECT count(*) FROM {relation} WHERE {same}")
+    return int(count)
+
+
 def commonest_invalid(
     relation: str, index: int, column: AnyColumn, marks: NumberMarks = POINT
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
@@ -231,7 +244,7 @@ def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, N
 
 
 def _as_read(index: int, column: AnyColumn, marks: NumberMarks) -> str:
-    """Return a DuckDB expression for a cell, whose numbers are written with a decimal point."""
+    """Return a DuckDB expression for the text of a cell; if it is a number, with a decimal point."""
     cell = f"coalesce(c{index}, '')"
     return cell if marks == POINT or isinstance(column, Column) else with_point(cell, marks)
 

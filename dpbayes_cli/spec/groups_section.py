@@ -1,18 +1,22 @@
-"""The section ``by`` of a spec, which divides the records into groups with public keys."""
+"""The section ``by`` of a spec, which divides the records into groups."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 
+import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.cell_grammar import BLANKS, check_levels
 from dpbayes_cli.base.errors import SpecError, near_file
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import Delta, Options
 from dpbayes_cli.core.section import Level, Section
 
 MAX_GROUPS = 1_000_000
@@ -38,6 +42,60 @@ class GroupsSection(Section, frozen=True, kw_only=True):
     def in_request(self) -> dict[str, Any]:
         """The groups as a request states them: a digest stands for the keys, of which there may be a million."""
         return {"column": self.column, "keys": digest("keys of groups", canonical_json(list(self.values)))}
+
+
+class FoundGroupsSection(Section, frozen=True, kw_only=True):
+    """The groups of records, whose keys are found in the data; a key with few records is not published."""
+
+    column: Annotated[str, Meta(min_length=1, description="the column that holds the key of each record's group")]
+    values: Annotated[Literal["private"], Meta(description="private: the keys are found in the data; needs a delta")]
+
+    @property
+    def in_request(self) -> dict[str, Any]:
+        """The groups as a request states them."""
+        return {"column": self.column, "keys": self.values}
+
+
+def finds_keys(document: Mapping[str, Any]) -> bool:
+    """Return whether a spec asks for groups whose keys are found in the data."""
+    by = document.get("by")
+    return isinstance(by, Mapping) and by.get("values") == PRIVATE
+
+
+def split_delta(options: type[Options], privacy: Mapping[str, Any]) -> tuple[dict[str, Any], Decimal]:
+    """Return the options of the noise, and the delta of the keys that are found in the data.
+
+    If the noise has an epsilon that holds at a delta, noise and keys get half of the stated delta each.
+
+    Args:
+        options: what the mechanism reads if keys are listed.
+        privacy: the stated options of the cost.
+
+    Raises:
+        SpecError: no delta is stated.
+    """
+    delta = privacy.get("delta")
+    if delta is None:
+        reason = "keys that are found in the data need a delta: the probability that a key shows a single person"
+        raise SpecError(reason, where="privacy.delta", hint="--delta 1e-6, or list the keys: --groups FILE")
+    rest = {name: value for name, value in privacy.items() if name != "delta"}
+    if "delta" not in options.__struct_fields__:
+        return rest, delta
+    if privacy.get("epsilon") is None:
+        return {**rest, "delta": None}, delta
+    half = _HALF.multiply(delta, Decimal("0.5"))
+    return {**rest, "delta": half}, half
+
+
+@lru_cache(maxsize=64)
+def with_delta(options: type[Options]) -> type[Options]:
+    """Return the options of a mechanism if keys are found in the data, which needs a delta."""
+    if "delta" in options.__struct_fields__:
+        return options
+    fields: list[Any] = [("delta", Delta, None)]
+    name = f"{options.__name__.removesuffix('Options')}DeltaOptions"
+    struct = msgspec.defstruct(name, fields, bases=(options,), frozen=True, kw_only=True, module=__name__)
+    return cast("type[Options]", struct)
 
 
 def with_keys(document: dict[str, Any], base: Path) -> dict[str, Any]:
@@ -122,10 +180,15 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
         raise SpecError(f"the mechanism {mechanism} does not serve groups", where="mechanism", hint=hint)
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
+    if finds_keys(document) and model.sums_squares:
+        reason = f"keys that are found in the data do not serve {model.name}"
+        raise SpecError(reason, where="by.values", hint="list the keys, or use normal-mean, whose variance is known")
     by = document.get("by")
     if isinstance(by, Mapping) and by.get("column") is not None and by.get("column") == document.get("column"):
         reason = f"the column {by['column']!r} holds the keys of the groups"
-        raise SpecError(reason, where="column", hint="name the column of values, or leave it out if there are only two")
+        raise SpecError(reason, where="column", hint="name the column of values; with only two columns, leave it out")
 
 
 GROUP_MECHANISMS = ("laplace", "gaussian")
+PRIVATE = "private"
+_HALF = Context(prec=30, rounding=ROUND_FLOOR)

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -28,18 +29,25 @@ from dpbayes_cli.spec.bounds_section import (
 )
 from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.foreign_options import foreign_options, inference_options, pair_of
-from dpbayes_cli.spec.groups_section import GroupsSection, check_groups
+from dpbayes_cli.spec.groups_section import (
+    FoundGroupsSection,
+    GroupsSection,
+    check_groups,
+    finds_keys,
+    split_delta,
+    with_delta,
+)
 from dpbayes_cli.spec.mistakes import control_characters, mistakes_in
 from dpbayes_cli.spec.option_sections import InferenceSection, PrivacySection, SamplingSection, with_options
 from dpbayes_cli.spec.public_reasons import REASONS, with_reasons_apart
 from dpbayes_cli.spec.request_flags import description_of
 from dpbayes_cli.spec.source_section import SourceSection
-from dpbayes_cli.spec.version_1 import canonical_request, former_inference, former_prior, renamed_in
+from dpbayes_cli.spec.version_1 import canonical_request, renamed_in
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
 _MOST_NUMBERS = 250_000_000
-"""The largest number of values in all samples, which take 2 GB of memory."""
+"""The largest number of values in all samples together: so many values take 2 GB of memory."""
 _FREE = ("prior", "inference")
 """Sections that change the inference, but not what is requested of the data."""
 _OUTSIDE = ("data", "dataset", "records")
@@ -70,7 +78,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         Meta(description="the file, or a list of files that are one data set, relative to the spec; '-' for stdin"),
     ] = None
     column: Annotated[str | None, Meta(description=description_of("column"))] = None
-    by: GroupsSection | None = None
+    by: Any = None  # GroupsSection or FoundGroupsSection, as `spec_type` states; one union cannot hold both
     on_invalid: Annotated[str, Meta(description=description_of("on_invalid"))] = "drop"
     records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=description_of("records"))] = None
     public_reasons: Annotated[
@@ -100,18 +108,22 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         if mistakes:
             raise joined(mistakes)
 
-    def build_model(self, bounds: tuple[float, float] | None = None) -> Model:
+    def build_model(self, bounds: tuple[float, float] | None = None, keys: tuple[str, ...] | None = None) -> Model:
         """Build the statistical model that the spec states.
 
         Args:
             bounds: the bounds that were found privately, if the spec requests private bounds; None stands for the whole
                 public range, which is used before they are found.
+            keys: the keys of groups that were published, if the spec asks to find them in the data; None before.
 
         Raises:
             SpecError: the domain, the bounds and the prior do not fit each other.
         """
         model = model_type(self.model).build(self.domain_at(bounds), self.prior)
-        return model if self.by is None else model.grouped(self.by.column, self.column, self.by.values)
+        if self.by is None:
+            return model
+        listed = (keys or ()) if isinstance(self.by, FoundGroupsSection) else self.by.values
+        return model.grouped(self.by.column, self.column, listed, self.key_delta)
 
     def domain_at(self, bounds: tuple[float, float] | None) -> Section:
         """Return the domain with all its bounds; see ``build_model``."""
@@ -134,7 +146,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
             )
 
         per_group = self.inference_options.value("samples_per_group") or 0
-        n_numbers = per_group * len(model.group_parameters) * (0 if self.by is None else len(self.by.values))
+        n_numbers = per_group * len(model.group_parameters) * len(model.group_keys)
         if n_numbers > _MOST_NUMBERS:
             raise SpecError(
                 f"{per_group:,} samples per group are {n_numbers:,} numbers, and at most {_MOST_NUMBERS:,} are written",
@@ -158,10 +170,27 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def options(self) -> Options:
-        """The options that the mechanism reads."""
-        kind = mechanism_type(self.mechanism).options_for(model_type(self.model))
-        values = {**self.privacy.values, **self.sampling.values}
+        """The options that the mechanism reads, without the delta of keys that are found in the data."""
+        kind = self._options_type
+        privacy = self.privacy.values if self.key_delta is None else split_delta(kind, self.privacy.values)[0]
+        values = {**privacy, **self.sampling.values}
         return kind(**{name: values[name] for name in kind.__struct_fields__})
+
+    @property
+    def _options_type(self) -> type[Options]:
+        return mechanism_type(self.mechanism).options_for(model_type(self.model))
+
+    @cached_property
+    def key_delta(self) -> Decimal | None:
+        """The delta of the keys that are found in the data; None if no keys are."""
+        if not isinstance(self.by, FoundGroupsSection):
+            return None
+        return split_delta(self._options_type, self.privacy.values)[1]
+
+    @property
+    def stated_delta(self) -> Decimal | None:
+        """The delta that the spec states; None if it states none."""
+        return self.privacy.values.get("delta")
 
     @cached_property
     def inference_options(self) -> Options:
@@ -203,7 +232,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
 
 def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a spec that do not say where the data are or what reads them."""
+    """Return a spec without the keys that say where the data are, or by what they are read."""
     request = {key: value for key, value in stated.items() if key not in _OUTSIDE}
     layout = {key: value for key, value in request.pop("source", {}).items() if key not in _READ_BY}
     return {**request, "source": layout} if layout else request
@@ -211,7 +240,12 @@ def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def spec_type(
-    model: str, mechanism: str | None = None, *, private_bounds: bool = False, has_groups: bool = False
+    model: str,
+    mechanism: str | None = None,
+    *,
+    private_bounds: bool = False,
+    has_groups: bool = False,
+    finds_keys: bool = False,
 ) -> type[ReleaseSpec]:
     """Return the type of specs for a model and a mechanism: common keys, the model's domain and prior, and options.
 
@@ -219,6 +253,7 @@ def spec_type(
         mechanism: the name of the mechanism; None: the model's default.
         private_bounds: whether the spec states ``bounds`` in place of the bounds in the domain.
         has_groups: whether the spec states ``by``, the groups of the records.
+        finds_keys: whether the keys of the groups are found in the data.
 
     Raises:
         SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
@@ -228,7 +263,10 @@ def spec_type(
     check_supports(mechanism_class, kind)
     name = "".join(part.capitalize() for part in f"{model}-by-{mechanism_class.name}".split("-"))
     name += "PrivateBoundsSpec" if private_bounds else "GroupsSpec" if has_groups else "Spec"
+    name = f"FoundKeys{name}" if finds_keys else name
     read = mechanism_class.options_for(kind)
+    read = with_delta(read) if finds_keys else read
+    groups = FoundGroupsSection if finds_keys else GroupsSection
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, mechanism_class, grouped=has_groups), INFERENCE)
@@ -242,7 +280,7 @@ def spec_type(
         ("domain", domain, *_default(domain)),
         ("bounds", *bounds),
         ("prior", kind.prior_type, *_default(kind.prior_type)),
-        ("by", GroupsSection if has_groups else None, *(() if has_groups else (None,))),
+        ("by", groups if has_groups else None, *(() if has_groups else (None,))),
         ("mechanism", Annotated[Literal[mechanism_class.name], Meta(description=mechanism_class.summary)], *by_default),
         ("privacy", privacy, field(default_factory=privacy)),
         ("sampling", sampling, field(default_factory=sampling)),
@@ -292,32 +330,8 @@ def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[
         check_place_of_bounds(model, document)
     if has_groups:
         check_groups(model, mechanism.name, document)
-    return spec_type(model.name, mechanism.name, private_bounds=is_private, has_groups=has_groups)
-
-
-def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
-    """Return the spec that a document meant in version 1, with that version's defaults of prior and inference.
-
-    Args:
-        document: the request as the user stated it.
-        today: the spec that it states today.
-
-    Returns:
-        The former spec; None if it is not valid, or the same as today's.
-    """
-    prior = {**former_prior(document["model"]), **(document.get("prior") or {})}
-    former = {**document, "prior": prior}
-    options = inference_options(*pair_of(document), grouped=today.by is not None)
-    inference = former_inference(options.__struct_fields__)
-    if inference:
-        former["inference"] = {**inference, **(document.get("inference") or {})}
-    try:
-        if not inference and msgspec.convert(prior, type(today.prior), strict=False) == today.prior:
-            return None
-        spec = build_spec(former)
-    except (SpecError, msgspec.ValidationError):
-        return None
-    return None if spec.request == today.request else spec
+    found = finds_keys(document)
+    return spec_type(model.name, mechanism.name, private_bounds=is_private, has_groups=has_groups, finds_keys=found)
 
 
 def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:

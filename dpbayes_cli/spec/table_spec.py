@@ -60,9 +60,9 @@ class TableNoise(Section, frozen=True, kw_only=True):
         if budget and len(stated) != 1:
             raise ValueError(f"state one of {', '.join(allowed)} of the noise; stated: {', '.join(stated) or 'none'}")
         if not budget and self.suppressed_below is not None:
-            raise ValueError("suppressed_below goes with a law of noise")
+            raise ValueError("suppressed_below needs a law of noise")
         if self.sensitivity is not None and budget not in stated:
-            raise ValueError(f"sensitivity goes with {budget or 'a law of noise'}, from which the scale follows")
+            raise ValueError(f"sensitivity needs {budget}" if budget else "sensitivity needs a law of noise")
 
     def scale_of(self, variance: float) -> float:
         """Return the scale of the noise with this variance; for Gaussian laws, the square root."""

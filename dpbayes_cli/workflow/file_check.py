@@ -34,6 +34,7 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
+from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.remedies import conversion, level_remedies, marks_remedy, number_remedy, shell
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
 
@@ -112,6 +113,7 @@ def check_file(
     if layout is not None:
         check.wrong_lines = max(layout.lines - layout.skipped - layout.header - check.records, 0)
         check.advice += _layout_advice(layout, table.path, check, section)
+        check.advice += header_line_advice(layout, table.path, table.relation(), columns)
     check.advice += _name_advice(table.names, stated)
     if spec is not None:
         _check_spec(check, spec, table)

@@ -105,7 +105,7 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
 
 
 def _priors(table: TableCells) -> Iterator[tuple[str, str]]:
-    """Yield the columns of which small counts are not published, with their priors in words."""
+    """Yield the columns with a power-law prior, with this prior in words."""
     for k, (column, prior) in enumerate(zip(table.spec.counts, table.noisy.priors, strict=False)):
         if (table.noisy.prior == k).any():
             exponent = f"a = {prior.mean:.2f} (sd {prior.sd:.2f})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import msgspec
@@ -10,7 +11,7 @@ from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.statistic_limits import limits_of
+from dpbayes_cli.workflow.statistic_limits import limits_of, limits_of_group
 
 _IMPOSSIBLE_NATS = 80.0
 """Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
@@ -36,21 +37,25 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
             checked.append("the draws are possible under their law")
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
-    limits = limits_of(statistic, bundle.model, _max_records(bundle.spec, document.n_records))
+    most = _max_records(bundle.spec, document.n_records)
     if not isinstance(document.groups, msgspec.UnsetType):
-        radius = law.radius(_IMPOSSIBLE_NATS)
-        values = enumerate(zip(document.groups.values, limits, strict=True))
+        components, keys, radius = document.groups.components, bundle.model.group_keys, law.radius(_IMPOSSIBLE_NATS)
+        limits_by_component = limits_of_group(components, bundle.model, most)
+        values = enumerate(zip(document.groups.values, itertools.cycle(limits_by_component), strict=False))
         wrong = [i for i, (value, (low, high)) in values if not low - radius <= value <= high + radius]
-        findings += [f"groups: {statistic.names[i]} is impossible: no data and noise lead to it" for i in wrong[:_SHOWN]]
+        for i in wrong[:_SHOWN]:
+            name = f"{components[i % len(components)]}[{keys[i // len(components)]}]"
+            findings.append(f"groups: {name} is impossible: no data and noise lead to it")
         checked.append("the released numbers of each group are possible: some records and some noise give them")
         return
+    limits = limits_of(statistic, bundle.model, most)
     laws = [law.at(i) for i in range(len(document.statistics))]
     radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}
     for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):
         radius = radii[each]
         if not low - radius <= released.value <= high + radius:
             findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
-    checked.append("each released number is possible: some table and some noise give it")
+    checked.append("each released number is possible: there are data and noise that lead to it")
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:

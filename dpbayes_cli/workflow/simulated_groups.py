@@ -53,9 +53,12 @@ _SHARE = 0.25
 
 def why_no_groups(planned: PlannedRelease, n_records: int) -> str:
     """Return why releases of groups are not simulated, one sentence; empty if they are."""
+    n_groups = len(planned.model.group_keys)
+    if not n_groups:
+        return "Plan does not simulate groups whose keys are found in the data; it states the price only."
     is_counts = isinstance(_model_of_group(planned).group_outcome(), GroupedCounts)
     most = _MAX_SIZE if is_counts else _MAX_NUMBERS_SIZE
-    if n_records > most * len(_keys(planned)):
+    if n_records > most * n_groups:
         return f"Plan does not simulate groups of more than {most:,} records; it states the price only."
     return ""
 
@@ -68,10 +71,6 @@ def group_simulation(planned: PlannedRelease, n_records: int, seed: int, paramet
 
 def _model_of_group(planned: PlannedRelease) -> Model:
     return model_type(planned.spec.model).build(planned.spec.domain, planned.spec.prior)
-
-
-def _keys(planned: PlannedRelease) -> tuple[str, ...]:
-    return () if planned.spec.by is None else planned.spec.by.values
 
 
 class GroupSimulation(Simulation):
@@ -90,7 +89,7 @@ class GroupSimulation(Simulation):
         if self.main not in planned.model.group_parameters:
             hint = f"state one of: {', '.join(planned.model.group_parameters)}"
             raise SpecError(f"{self.main} is not a parameter of a group", where="--parameter", hint=hint)
-        self.n_groups = len(_keys(planned))
+        self.n_groups = len(planned.model.group_keys)
         self.pooling = planned.spec.inference_options.value("pooling")
         self.names = [self.main]
 

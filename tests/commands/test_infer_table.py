@@ -256,7 +256,7 @@ def test_groups_with_different_noise_are_pooled(infer: Infer) -> None:
     [
         ("scale: 2", "variance: 2, scale: 2", 3, "stated: scale, variance"),
         ("scale: 2", "rho: 1", 3, "discrete-laplace does not take rho"),
-        ("scale: 2", "scale: 2, sensitivity: 3", 3, "sensitivity goes with epsilon"),
+        ("scale: 2", "scale: 2, sensitivity: 3", 3, "sensitivity needs epsilon"),
         ("scale: 2", "scale: -1", 3, "noise.scale"),
         ("law: discrete-laplace, scale: 2", "law: none, suppressed_below: 4", 3, "suppressed_below goes with"),
         ("discrete-laplace", "discrete-laplac", 3, "did you mean 'discrete-laplace'"),

@@ -58,8 +58,14 @@ def test_comparison_ranks_what_fits_and_says_why_the_rest_does_not(dpbayes: Cli)
     assert {offer["mechanism"] for offer in offers} == {
         "gaussian", "gibbs", "laplace", "map", "ops", "rdp-concentrated", "rdp-diffuse", "rdp-direct"
     }  # fmt: skip
-    ranked = [offer["expected"]["inflation"] for offer in offers if "refused" not in offer]
+    planned = [offer for offer in offers if "refused" not in offer]
+    ranked = [(offer["costs_more"], offer["expected"]["inflation"]) for offer in planned]
     assert ranked == sorted(ranked)
+    dearer = {offer["mechanism"] for offer in planned if offer["costs_more"]}
+    assert dearer == {"rdp-concentrated", "rdp-diffuse"}, "a Renyi curve has no pure epsilon, which was asked"
+    assert planned[0]["mechanism"] == "laplace"
+    asked = dpbayes(*PAPER, "--mechanism", "rdp-diffuse", "--eps", "0.1", "--compare").json
+    assert not any(offer["costs_more"] for offer in asked if "refused" not in offer)
     refused = {offer["mechanism"]: offer["refused"] for offer in offers if "refused" in offer}
     assert "rho" in refused["gaussian"]
     assert "true posterior costs" in refused["rdp-direct"]
@@ -172,3 +178,5 @@ def test_a_comparison_says_how_often_an_account_pays(dpbayes: Cli) -> None:
     head = next(line for line in shown.splitlines() if line.startswith("mechanism"))
     row = next(line for line in shown.splitlines() if line.startswith("laplace ")).split()
     assert row[head.replace("epsilon at delta", "a b c").split().index("times")] == "36"
+    assert any(line.startswith("rdp-diffuse* ") for line in shown.splitlines())
+    assert "\nnot possible: gaussian: privacy: gaussian needs rho" in shown

@@ -43,8 +43,9 @@ def failure(
     return None
 
 
-def test_no_seed_loses_anything(tmp_path: Path) -> None:
-    failed = failure(range(FAST), tmp_path / "root", restore=put_back)
+@pytest.mark.parametrize("troubles", [TROUBLES, frozenset({"outages"})], ids=["all troubles", "outages"])
+def test_no_seed_loses_anything(troubles: frozenset[str], tmp_path: Path) -> None:
+    failed = failure(range(FAST), tmp_path / "root", troubles, restore=put_back)
     assert failed is None, failed[1]
 
 

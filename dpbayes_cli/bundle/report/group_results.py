@@ -9,6 +9,7 @@ from msgspec import UnsetType
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ExtremeGroup, ExtremeGroups
+from dpbayes_cli.bundle.files import keys_of
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.stated_request import model_of
@@ -61,7 +62,7 @@ def group_sentences(document: ReleaseDocument) -> list[str]:
     """Return how many groups are above and below the mean of all groups; empty if there are no groups."""
     if isinstance(document.extreme_groups, UnsetType):
         return []
-    n_groups, several = len(document.spec["by"]["values"]), len(document.extreme_groups) > 1
+    n_groups, several = len(keys_of(document, document.spec)), len(document.extreme_groups) > 1
     sentences = []
     for each in document.extreme_groups:
         of = f" of {each.parameter}" if several else ""
@@ -90,7 +91,7 @@ def noisy_shares(document: ReleaseDocument, model: Model) -> Floats | None:
 
 def all_groups_table(document: ReleaseDocument, groups: GroupedPosterior) -> ReportTable:
     """Return a table of the groups in the order of their keys, cut to ``MAX_LISTED`` rows."""
-    keys, names = document.spec["by"]["values"], model_of(document).group_parameters
+    keys, names = keys_of(document, document.spec), model_of(document).group_parameters
     write = percent if model_of(document).main_fact.is_share else rounded
     columns = [document.spec["by"]["column"]]
     columns += (

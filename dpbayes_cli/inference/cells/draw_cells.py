@@ -42,7 +42,8 @@ class KnownTotal:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """What links the counts of a table. Every cell is in at most one total or pair.
+    """The exact constraints between counts of a table: known totals, and parts of a whole. Every cell is in at most
+    one.
 
     Attributes:
         totals: the known totals.

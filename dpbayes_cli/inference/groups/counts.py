@@ -24,6 +24,7 @@ from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer
 from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import DrawGroups, GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.selection import PublishedSizes, mean_of_nonempty
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -57,7 +58,8 @@ def infer_category(
     noises = component_noise(observation.noise, 1), component_noise(observation.noise, len(concentration) - 1)
     a, rest = concentration[category], observed.sum(axis=1) - observed[:, category]
     prior = BinaryPrior(a, concentration.sum() - a, pooling == "partial")
-    return infer_binary(np.stack([observed[:, category], rest], axis=1), noises, prior, rng)
+    published = None if observation.threshold is None else PublishedSizes(observation.threshold)
+    return infer_binary(np.stack([observed[:, category], rest], axis=1), noises, prior, rng, published)
 
 
 def collect(
@@ -104,7 +106,8 @@ def _shared(
     """Return draws of the hyperparameters, and of the parameters of a new group."""
     laws = [part.draw_laws(samples, rng) for part in parts]
     a, b = np.stack([law.a for law in laws], axis=1), np.stack([law.b for law in laws], axis=1)
-    records = laws[0].mean[:, None]
+    law = laws[0]
+    records = (mean_of_nonempty(law.mean, law.shape) if parts[0].are_found else law.mean)[:, None]
     if not parts[0].prior.pooled:
         mean, sd = _spread_of_groups(means, sds, samples, rng)
         new = rng.dirichlet(concentration, samples)[:, : len(parts)]

@@ -27,6 +27,7 @@ from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.hyperparameters import find_mode, sample_density
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
+from dpbayes_cli.inference.groups.selection import PublishedSizes
 from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior, log_sizes
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 from dpbayes_cli.inference.groups.sum_nodes import (
@@ -53,6 +54,8 @@ _SMALL_CHANGE, _MOST_GROUPS = 0.03, 0.95
 _MAX_REFINEMENTS = 3
 _ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
 """Added to a rough guess of (log mean, log shape) of the sizes, to get laws that are wide enough."""
+_SMALLER = np.array([[-1.0, -1.0], [-2.5, -1.0], [-2.5, 1.0]])
+"""Added to this guess if groups with few records are missing."""
 
 
 def infer_grouped_sums(
@@ -124,7 +127,12 @@ def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floa
     sums, sizes = observation.observed.T.astype(np.float64)
     guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))
     pilot = _pilot_groups(len(sizes))
-    numbers = number_nodes(noise, steps, sizes[pilot], guess + _ROUGHLY)
+    published = None if observation.threshold is None else PublishedSizes(observation.threshold)
+    fewest, roughly, starts = 0, _ROUGHLY, guess[None]
+    if published is not None:  # groups with few records are missing
+        fewest, roughly = 1, np.concatenate([_ROUGHLY, _SMALLER])
+        starts = guess + np.concatenate([_ROUGHLY[:1], _SMALLER])
+    numbers = number_nodes(noise, steps, sizes[pilot], guess + roughly, fewest)
     weights = log_size_weights(noise, steps, sizes[pilot], numbers)
 
     def log_density(points: Floats) -> Floats:
@@ -132,12 +140,14 @@ def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floa
             laws = np.exp(points)
             terms = [np.logaddexp.reduce(weights + log_sizes(numbers, *law), axis=1).sum() for law in laws]
         finite = np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300)
+        if published is not None:
+            finite = finite - len(numbers) * published.log_probability(*laws.T)
         return np.asarray(finite + log_size_prior(points[:, 0], points[:, 1]))
 
-    size_law, precision = find_mode(log_density, guess[None])
+    size_law, precision = find_mode(log_density, starts)
     doubt = 2.0 * np.sqrt(np.diag(np.linalg.inv(precision)))
     laws = size_law + doubt * np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, -1.0]])
-    numbers = number_nodes(noise, steps, sizes, laws)
+    numbers = number_nodes(noise, steps, sizes, laws, fewest)
     log_mass = log_size_weights(noise, steps, sizes, numbers) + log_sizes(numbers, *np.exp(size_law))
     mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
     mass /= mass.sum(axis=1, keepdims=True)

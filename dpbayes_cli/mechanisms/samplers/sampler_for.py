@@ -1,4 +1,4 @@
-"""Exact draws of all parameters from a tempered posterior: each draw has a planned bounded range."""
+"""Choose how to draw all parameters exactly from a tempered posterior, with the planned privacy cost of each draw."""
 
 from __future__ import annotations
 
