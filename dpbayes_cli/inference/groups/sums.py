@@ -47,7 +47,7 @@ _PILOT_GROUPS = 200
 _PILOT_POINTS, _REFINING_POINTS = 64, 16
 _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
-_FEWEST_POINTS, _MOST_POINTS = 64, 1024
+_FEWEST_POINTS, _MOST_POINTS = 64, 4096
 _LEAST_ESS_SHARE = 0.5
 _SMALL_CHANGE, _MOST_GROUPS = 0.03, 0.95
 """Nodes are placed anew until the posterior sds of most groups change by less than this share."""
