@@ -99,9 +99,7 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
         keys = keys_of(document, document.spec)
         write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
         if analysis.group_draws is not None:
-            write_group_samples(
-                directory / GROUP_SAMPLES, keys, analysis.model.group_parameters, analysis.group_draws
-            )
+            write_group_samples(directory / GROUP_SAMPLES, keys, analysis.model.group_parameters, analysis.group_draws)
     if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)
     if (states := states_csv(analysis.model, document.states or None)) is not None:
@@ -120,7 +118,7 @@ def max_file_bytes(document: ReleaseDocument, name: str) -> int:
     """Return the largest size in bytes that a file of a bundle may have."""
     report = document.inference
     if name == GROUP_SAMPLES and not isinstance(document.groups, UnsetType):
-        n_draws = document.spec["inference"]["samples_per_group"]  # of at most as many parameters as components
+        n_draws = int(document.spec["inference"]["samples_per_group"])  # of at most as many parameters as components
         return MAX_TEXT_BYTES + n_draws * (_MAX_COLUMN_BYTES + _MAX_DRAW_BYTES * len(document.groups.values))
     if name != report.samples_file:
         return MAX_TEXT_BYTES

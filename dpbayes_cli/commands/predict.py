@@ -124,7 +124,7 @@ def _predict_groups(
         publish_file(out, table.encode("utf-8"))
         say(f"wrote {len(model.keys)} predictions to {out}")
     if as_json:
-        parts = {"release_id": contents.document.release_id, "target": model.name}
+        parts: dict[str, Any] = {"release_id": contents.document.release_id, "target": model.name}
         classes = model.outcomes.classes
         parts |= {} if classes is None else {"classes": list(classes)}
         emit_json({**parts, "out": None if out is None else str(out), "groups": model.documents()})

@@ -134,12 +134,14 @@ class Model(ABC):
         """Return the rule that decides which keys found in the data are published; None if no keys are found."""
         return None
 
-    def draw_outcomes(self, parameters: Floats, shared: Floats, rng: np.random.Generator) -> Floats:
-        """Draw a number of a record of each group, of the shape of ``parameters``, before it is clamped or dropped.
+    def draw_outcomes(self, parameter: float, common: Sequence[float], size: int, rng: np.random.Generator) -> Floats:
+        """Draw numbers of records of one group, shape (size,), before they are clamped or dropped.
 
         Args:
-            parameters: draws of the parameter of each group, shape (n_draws, n_groups).
-            shared: draws of what the groups have in common, shape (n_draws, n_hyperparameters).
+            parameter: the parameter of the group.
+            common: what the groups have in common, in the order of the parameters of the model of groups.
+            size: the number of records.
+            rng: the generator.
         """
         raise TypeError(f"a record of {self.name} is no number in a group")
 

@@ -113,7 +113,7 @@ def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
         if isinstance(observation.outcome, GroupedSums):
             observed, weight = observed[:, 1:], observation.outcome.steps
         elif isinstance(observation.outcome, GroupedMoments):
-            observed, weight = observed[:, 2:], observation.outcome.column.steps ** 2
+            observed, weight = observed[:, 2:], observation.outcome.column.steps**2
         return [_NoisyTotal(float(observed.sum()), observation.noise, observed.size, weight)]
     # tables that share a scope were rebuilt from the same valid records
     tables = observation.tables if observation.scope is None else observation.tables[:1]

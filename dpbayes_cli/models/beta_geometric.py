@@ -76,10 +76,8 @@ class BetaGeometric(WholeNumber, BetaProbability):
 
         return GeometricNumbers(self.alpha, self.beta)
 
-    def draw_numbers(self, parameter: "float | Floats", size: int, rng: "np.random.Generator") -> "Floats":
-        import numpy as np
-
-        return (rng.geometric(np.maximum(parameter, 1e-15), size) - 1).astype(float)
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
+        return (rng.geometric(max(parameter, 1e-15), size) - 1).astype(float)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean number of failures at the posterior mean of the probability."""

@@ -101,7 +101,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
         return ExponentialTimes(self.shape, self.rate)
 
-    def draw_numbers(self, parameter: "float | Floats", size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
         return rng.exponential(1.0 / parameter, size)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:

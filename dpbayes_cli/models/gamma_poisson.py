@@ -77,7 +77,7 @@ class GammaPoisson(WholeNumber, GammaRate):
 
         return PoissonCounts(self.shape, self.rate)
 
-    def draw_numbers(self, parameter: "float | Floats", size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
         return rng.poisson(parameter, size).astype(float)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:

@@ -200,8 +200,10 @@ class Normal(BoundedNumber, Groupable):
     def group_facts(self, column: str, estimates: Sequence[float]) -> tuple[Fact, ...]:
         return (mean_of(column), Fact("the standard deviation within a group is about", 2))
 
-    def draw_outcomes(self, parameters: "Floats", shared: "Floats", rng: "np.random.Generator") -> "Floats":
-        return rng.normal(parameters, shared[:, 2:3])
+    def draw_outcomes(
+        self, parameter: float, common: Sequence[float], size: int, rng: "np.random.Generator"
+    ) -> "Floats":
+        return rng.normal(parameter, common[2], size)
 
     def draw_records(self, n_records: int, rng: "np.random.Generator") -> "tuple[tuple[float, ...], Floats]":
         law = self._law(counted=False, inside=False)

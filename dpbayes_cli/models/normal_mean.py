@@ -116,7 +116,7 @@ class NormalMean(ConjugateNumber):
 
         return NormalNumbers(self.prior_mean, self.prior_variance, self.variance)
 
-    def draw_numbers(self, parameter: "float | Floats", size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
         return rng.normal(parameter, self.variance**0.5, size)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:

@@ -55,7 +55,9 @@ class GroupPredictor(Predictor):
 
     def header(self) -> list[str]:
         """Return the names of the cells that ``rows`` yields."""
-        named = [form.replace("{}", name, 1) for name in self.parameters for form in ("{}", "sd[{}]", "q05[{}]", "q95[{}]")]
+        named = [
+            form.replace("{}", name, 1) for name in self.parameters for form in ("{}", "sd[{}]", "q05[{}]", "q95[{}]")
+        ]
         return [self.names[0], *named, *self.outcomes.header(self.name)]
 
     def rows(self) -> Iterator[list[str]]:
@@ -90,7 +92,13 @@ def group_predictor(model: Model, analysis: Analysis) -> GroupPredictor:
         probabilities = means if means.shape[1] > 1 else np.concatenate([means, 1.0 - means], axis=1)
         outcomes = ClassProbabilities(probabilities / probabilities.sum(axis=1, keepdims=True), value.levels)
     return GroupPredictor(
-        (key, value), model.column_names, 1, analysis.samples, outcomes, model.group_parameters, np.concatenate([summaries, summary[None]])
+        (key, value),
+        model.column_names,
+        1,
+        analysis.samples,
+        outcomes,
+        model.group_parameters,
+        np.concatenate([summaries, summary[None]]),
     )
 
 
@@ -98,12 +106,15 @@ def _numbers(model: Model, analysis: Analysis, groups: GroupedPosterior) -> Pred
     """Return the predictive law of a number in each group and in a new group, from draws of parameters and numbers."""
     rng = np.random.default_rng(len(groups.means))
     size = int(np.clip(_DRAWS // len(groups.means), _FEWEST_DRAWS, _MOST_DRAWS))
-    shared = analysis.samples[rng.integers(len(analysis.samples), size=size)]
-    listed = model.draw_outcomes(groups.draw(size, rng)[:, :, 0], shared, rng)
-    new = model.draw_outcomes(groups.new_group, analysis.samples, rng)
-    parts = [
-        np.stack([drawn.mean(axis=0), drawn.std(axis=0), *np.quantile(drawn, LEVELS, axis=0)], axis=1)
-        for drawn in (listed, new)
-    ]
-    table = np.concatenate(parts)
-    return PredictiveLaws(table[:, 0], table[:, 1], table[:, 2:])
+    common = analysis.samples.tolist()
+    chosen = [common[i] for i in rng.integers(len(common), size=size)]
+    table = []
+    for drawn, shared in ((groups.draw(size, rng)[:, :, 0], chosen), (groups.new_group, common)):
+        numbers = [
+            [float(model.draw_outcomes(value, hyper, 1, rng)[0]) for value in row]
+            for row, hyper in zip(drawn.tolist(), shared, strict=True)
+        ]
+        rows = np.array(numbers)
+        table.append(np.stack([rows.mean(axis=0), rows.std(axis=0), *np.quantile(rows, LEVELS, axis=0)], axis=1))
+    laws = np.concatenate(table)
+    return PredictiveLaws(laws[:, 0], laws[:, 1], laws[:, 2:])

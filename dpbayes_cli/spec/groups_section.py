@@ -156,7 +156,7 @@ def _unquoted(line: str, number: int) -> str:
         raise SpecError(
             f"line {number} of the keys begins with a quotation mark, but is not one quoted key",
             where="by.values",
-            hint='write one key a line; a key that holds quotation marks is quoted, with each mark doubled: """A"" ward"',
+            hint='write one key a line; quote a key that holds quotation marks, and double these: """A"" ward"',
         )
     return quoted[1].replace('""', '"').strip(BLANKS)
 

@@ -7,7 +7,7 @@ and with an eighth of the length of this range as its standard deviation. If the
 of numbers in a group, it is the median of its prior, and taken as known.
 
 The numbers of records are Poisson with the same mean in all groups. At most 20 groups or 50,000 records are simulated,
-whichever is more: further groups hardly change what is known about their common law, and thus the interval of one group.
+whichever is more: further groups hardly change what is known about their common law, and thus one group's interval.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ class GroupSimulation(Simulation):
     def _release(self) -> tuple[float, ...]:
         """Return the medians over the groups of the standard deviation and the width, with and without privacy."""
         size = self.n_records / self.n_groups
-        most = min(_MAX_GROUPS, _MAX_COUNTS // max(2, len(self.model.parameters)), max(_LEAST_GROUPS, int(_MAX_RECORDS / size)))
+        most = min(
+            _MAX_GROUPS, _MAX_COUNTS // max(2, len(self.model.parameters)), max(_LEAST_GROUPS, int(_MAX_RECORDS / size))
+        )
         exact = self._statistics(self.data_rng.poisson(size, min(self.n_groups, most)))
         private = self._medians(exact, self.planned.plan.final_step.noise)
         return (*private, *((math.nan, math.nan) if self.widths_only else self._medians(exact, NO_NOISE)))
@@ -152,11 +154,13 @@ class CategorySimulation(GroupSimulation):
 
     @property
     def assumed(self) -> tuple[float, float]:
+        """The mean and the standard deviation of the Beta law."""
         mean = self._law[0] / sum(self._law)
         return mean, math.sqrt(_CORRELATION * mean * (1.0 - mean))
 
     @property
     def unseen_width(self) -> float:
+        """The width of the Beta law, or without pooling of the prior."""
         low, high = betaincinv(*self._unseen_law, np.array([0.05, 0.95])).tolist()
         return float(high - low)
 
@@ -190,11 +194,13 @@ class NumberSimulation(GroupSimulation):
 
     @property
     def assumed(self) -> tuple[float, float]:
+        """The mean and the standard deviation of the parameter, given the normal law of its coordinate."""
         mean, sd = parameter_moments(self._outcome.law, self._moments.domain, self._center, self._spread)
         return float(mean[0]), float(sd[0])
 
     @property
     def unseen_width(self) -> float:
+        """The width of the assumed law, or without pooling of the prior, from draws."""
         rng, law = np.random.default_rng(0), self._outcome.law
         center, spread = (np.repeat(each, 10_000) for each in (self._center, self._spread))
         drawn = draw_coordinates(self._moments.domain, center, spread, rng)[:, None]
@@ -206,13 +212,17 @@ class NumberSimulation(GroupSimulation):
         rng, outcome, law = self.data_rng, self._outcome, self._outcome.law
         center, spread = (np.repeat(each, len(sizes)) for each in (self._center, self._spread))
         parameters = law.parameters(draw_coordinates(self._moments.domain, center, spread, rng)[:, None])[:, 0]
-        group = np.repeat(np.arange(len(sizes)), sizes)
-        shared = np.array([[math.nan, math.nan, self.sd_within or math.nan, math.nan]])
-        codes, valid = self._column.codes(self.model.draw_outcomes(parameters[group][None], shared, rng)[0])
-        u, is_valid = 2.0 * codes - outcome.steps, np.asarray(valid > 0, dtype=np.float64)
-        sums, counts = (np.bincount(group, each, len(sizes)) for each in (u * is_valid, is_valid))
-        rows = np.stack([sums * outcome.sum_unit, counts * outcome.steps * outcome.size_unit], axis=1)
-        return np.asarray(rows, dtype=np.int64)
+        common, rows = (math.nan, math.nan, self.sd_within or math.nan, math.nan), []
+        for parameter, size in zip(parameters.tolist(), sizes.tolist(), strict=True):
+            codes, valid = self._column.codes(self.model.draw_outcomes(parameter, common, size, rng))
+            codes = codes[valid > 0]
+            rows.append(
+                (
+                    int((2 * codes - outcome.steps).sum()) * outcome.sum_unit,
+                    len(codes) * outcome.steps * outcome.size_unit,
+                )
+            )
+        return np.array(rows, dtype=np.int64)
 
     def _infer(self, observed: Integers, noise: NoiseLaw) -> tuple[Floats, Floats]:
         fit = fit_sums(

@@ -99,7 +99,9 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
         planned = price(build_spec({**document, "privacy": privacy}), n_records)
         simulation = simulation_of(planned, n_records, effort.seed, effort.parameter)
         if simulation is None or planned.mechanism.estimates:
-            reason = why_not_simulated(planned, n_records) if simulation is None else "A point estimate has no interval."
+            reason = (
+                why_not_simulated(planned, n_records) if simulation is None else "A point estimate has no interval."
+            )
             raise SpecError(f"no {key} can be found: {reason}", where=f"--target-{target.measure}")
         simulation.widths_only = cost < limit
         return simulation

@@ -137,7 +137,7 @@ def infer_grouped_moments(
                 result[rows] = posterior.draw(len(rows), generator)
         return result
 
-    result = main.summarize(1, rng)
+    result: GroupedPosterior = main.summarize(1, rng)
     log_sd, chosen = choose(samples, rng)
     draws, new_group = np.empty((samples, 4)), np.empty((samples, 1))
     draws[:, 2] = np.exp(log_sd)
@@ -206,4 +206,4 @@ def _draw(places: Floats, densities: Floats, size: int, rng: np.random.Generator
     spline = CubicSpline(places, densities, bc_type="natural")(grid)
     cumulative = np.concatenate([[0.0], np.cumsum(normalized(spline))])
     edges = np.concatenate([grid[:1], (grid[1:] + grid[:-1]) / 2.0, grid[-1:]])
-    return np.interp(rng.random(size), cumulative / cumulative[-1], edges)
+    return np.asarray(np.interp(rng.random(size), cumulative / cumulative[-1], edges))

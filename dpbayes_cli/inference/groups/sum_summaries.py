@@ -85,7 +85,13 @@ class SumPosterior:
         parts = [self, *others]
         rows = range(len(self._edges))
         self._cumulative = np.array(
-            [sum(w * np.interp(self._edges[g], p._edges[g], p._cumulative[g]) for w, p in zip(weights, parts, strict=True)) for g in rows]
+            [
+                sum(
+                    w * np.interp(self._edges[g], p._edges[g], p._cumulative[g])
+                    for w, p in zip(weights, parts, strict=True)
+                )
+                for g in rows
+            ]
         )
         self._masses = np.diff(self._cumulative, axis=1)
         for name in ("_size_masses", "_above", "_errors"):

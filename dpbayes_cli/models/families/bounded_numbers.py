@@ -97,11 +97,11 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior, Gro
         """The law of a number before it is clamped or dropped, with the prior of its parameter."""
 
     @abstractmethod
-    def draw_numbers(self, parameter: float | Floats, size: int, rng: np.random.Generator) -> Floats:
-        """Draw unclamped numbers, shape (size,), given one parameter or as many."""
+    def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw unclamped numbers, shape (size,), for simulations."""
 
-    def draw_outcomes(self, parameters: Floats, shared: Floats, rng: np.random.Generator) -> Floats:
-        return self.draw_numbers(parameters.ravel(), parameters.size, rng).reshape(parameters.shape)
+    def draw_outcomes(self, parameter: float, common: Sequence[float], size: int, rng: np.random.Generator) -> Floats:
+        return self.draw_numbers(parameter, size, rng)
 
     @property
     def grid(self) -> tuple[Fraction, Fraction, int]:

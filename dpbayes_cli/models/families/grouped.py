@@ -120,7 +120,7 @@ class GroupedModel(NoisyStatistics):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The mean and the standard deviation of each parameter over the groups, common parameters, and the mean size."""
+        """Mean and standard deviation of each parameter over the groups, common parameters, and the mean size."""
         names = self.group_parameters
         if self.base.sums_squares:
             return ("mean", "sd", "sd within", "records")
@@ -136,8 +136,8 @@ class GroupedModel(NoisyStatistics):
             return tuple(values.levels)
         return ("sum", "square", "valid") if self.base.sums_squares else ("sum", "valid")
 
-    def draw_outcomes(self, parameters: Floats, shared: Floats, rng: np.random.Generator) -> Floats:
-        return self.base.draw_outcomes(parameters, shared, rng)
+    def draw_outcomes(self, parameter: float, common: Sequence[float], size: int, rng: np.random.Generator) -> Floats:
+        return self.base.draw_outcomes(parameter, common, size, rng)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the predictive law of a record of a new group; empty if the mean parameters do not give it."""
