@@ -120,7 +120,7 @@ def infer_grouped_moments(
     posteriors = [SumPosterior(node.fit, node.sample, rng) for node in nodes]
     order = np.argsort(-weights)
     main = posteriors[order[0]]
-    main.average([posteriors[k] for k in order[1:]], weights[order])
+    main.combine([posteriors[k] for k in order[1:]], weights[order])
 
     def choose(size: int, generator: np.random.Generator) -> tuple[Floats, list[np.ndarray]]:
         """Draw log standard deviations, and divide the draws among the nodes next to them."""

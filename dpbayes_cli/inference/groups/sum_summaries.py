@@ -75,8 +75,8 @@ class SumPosterior:
         self._cumulative = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(self._masses, axis=1)], axis=1)
         self._cumulative /= self._cumulative[:, -1:]
 
-    def average(self, others: Sequence[SumPosterior], weights: Floats) -> None:
-        """Average with other posteriors of the same groups.
+    def combine(self, others: Sequence[SumPosterior], weights: Floats) -> None:
+        """Combine with other posteriors of the same groups: take the average.
 
         Args:
             others: posteriors on nodes of the same numbers, and on any nodes of coordinates.
