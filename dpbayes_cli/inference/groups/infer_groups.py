@@ -26,6 +26,10 @@ def infer_groups(
         from dpbayes_cli.inference.groups.moments import infer_grouped_moments
 
         return infer_grouped_moments(observation, observation.outcome, pooling, samples, rng)
+    if not len(observation.observed):
+        from dpbayes_cli.inference.groups.no_groups import prior_of_groups
+
+        return prior_of_groups(observation.outcome, pooling, samples, rng)
     if isinstance(observation.outcome, GroupedCounts):
         from dpbayes_cli.inference.groups.counts import infer_grouped_counts
 

@@ -76,7 +76,7 @@ class SumPosterior:
         self._cumulative /= self._cumulative[:, -1:]
 
     def combine(self, others: Sequence[SumPosterior], weights: Floats) -> None:
-        """Combine with other posteriors of the same groups: take the average.
+        """Replace by the average with other posteriors of the same groups.
 
         Args:
             others: posteriors on nodes of the same numbers, and on any nodes of coordinates.
@@ -137,9 +137,10 @@ class SumPosterior:
     @property
     def _method(self) -> str:
         laws = "the law of the groups and the law of their sizes" if self._pooling == "partial" else "the law of sizes"
+        laws += ", restricted to groups that are published," if self._likelihood.published is not None else ""
         return (
-            f"sums of a group's records taken as normal given their number and the parameter, plus noise; {laws} drawn "
-            "by importance sampling, and each group's parameter and number of records on a grid"
+            f"sums of a group's records taken as normal given their number and the parameter, plus noise; {laws} "
+            "drawn by importance sampling, and each group's parameter and number of records on a grid"
         )
 
     @property
