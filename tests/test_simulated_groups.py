@@ -76,6 +76,28 @@ def test_the_parameter_may_be_any_category() -> None:
         expected(document, 6000, SimulationEffort(trials=2, parameter="mean"))
 
 
+def test_widths_of_groups_of_numbers_without_privacy_are_those_of_exact_sums() -> None:
+    """Means of normal numbers have a closed form, given their law over the groups."""
+    domain = {"lower": 0.0, "upper": 80.0, "variance": 100.0}
+    groups = expected(request(model="normal-mean", domain=domain), 50 * len(KEYS), SimulationEffort(trials=2))
+    assert (groups.mean, groups.sd, groups.is_share) == (pytest.approx(40.0), pytest.approx(8.0), False)
+    sd = (50 / 100.0 + 1 / 8.0**2) ** -0.5
+    assert groups.nonprivate_width == pytest.approx(2 * 1.645 * sd, rel=0.1)
+    assert groups.nonprivate_width < groups.width.median < groups.unseen_width == pytest.approx(2 * 1.645 * 8, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["normal --lower 0 --upper 9 --target-width 2", "beta-bernoulli --target-width 0.3"])
+def test_the_cost_of_a_width_of_groups_is_found(dpbayes: Cli, place: Path, asked: str) -> None:
+    (place / "keys.txt").write_text("\n".join(KEYS) + "\n")
+    flags = f"--model {asked} --column x --by g --groups keys.txt --records 6000 --trials 4".split()
+    described = dpbayes("plan", *flags, "--json").json
+    assert described["groups"]["width"]["median"] <= described["target"]["value"] * 1.1
+    rest = [*flags[: flags.index("--target-width")], *flags[flags.index("--target-width") + 2 :]]
+    compared = dpbayes("plan", *rest, "--eps", "1", "--delta", "1e-6", "--compare", "--json").json
+    assert {each["mechanism"] for each in compared} == {"laplace", "gaussian"}
+
+
 @pytest.mark.parametrize(
     ("document", "n_records", "reason"),
     [

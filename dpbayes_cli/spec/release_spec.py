@@ -137,23 +137,16 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
     def check_samples(self, model: Model) -> None:
         """Raise ``SpecError`` if the samples of all parameters would take too much memory."""
-        samples = self.inference_options.value("samples") or 0
-        if len(model.parameters) * samples > _MOST_NUMBERS:
-            raise SpecError(
-                f"{samples:,} samples of {len(model.parameters):,} parameters are more than "
-                f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
-                where="inference.samples",
-                hint=f"at most {max(1, _MOST_NUMBERS // len(model.parameters)):,} samples",
-            )
-
-        per_group = self.inference_options.value("samples_per_group") or 0
-        n_numbers = per_group * len(model.group_parameters) * len(model.group_keys)
-        if n_numbers > _MOST_NUMBERS:
-            raise SpecError(
-                f"{per_group:,} samples per group are {n_numbers:,} numbers, and at most {_MOST_NUMBERS:,} are written",
-                where="inference.samples_per_group",
-                hint=f"at most {_MOST_NUMBERS * per_group // n_numbers:,} samples per group",
-            )
+        of_groups = len(model.group_parameters) * len(model.group_keys)
+        for key, n_parameters in (("samples", len(model.parameters)), ("samples_per_group", of_groups)):
+            samples = self.inference_options.value(key) or 0
+            if n_parameters * samples > _MOST_NUMBERS:
+                raise SpecError(
+                    f"{samples:,} samples of {n_parameters:,} parameters are more than "
+                    f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
+                    where=f"inference.{key}",
+                    hint=f"at most {max(1, _MOST_NUMBERS // n_parameters):,} samples",
+                )
 
     @cached_property
     def private_bounds(self) -> PrivateBounds | None:
