@@ -76,6 +76,7 @@ def test_the_parameter_may_be_any_category() -> None:
         expected(document, 6000, SimulationEffort(trials=2, parameter="mean"))
 
 
+@pytest.mark.slow
 def test_widths_of_groups_of_numbers_without_privacy_are_those_of_exact_sums() -> None:
     """Means of normal numbers have a closed form, given their law over the groups."""
     domain = {"lower": 0.0, "upper": 80.0, "variance": 100.0}

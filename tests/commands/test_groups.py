@@ -69,7 +69,7 @@ def test_records_of_listed_and_of_new_groups_are_predicted(dpbayes: Cli, visits:
     assert dpbayes("release", "visits.csv", *ASKED, "--out", "out").code == 0
     groups = table(place / "out" / "groups.parquet")
     printed = dpbayes("predict", "out", "--json").json
-    assert printed["classes"] == ["yes", "no"]
+    assert printed["classes"] == ["1", "0"]
     assert [each["key"] for each in printed["groups"]] == [*groups["key"], None]
     shares = [each["probabilities"][0] for each in printed["groups"]]
     np.testing.assert_allclose(shares[:-1], groups["mean"])
@@ -78,7 +78,7 @@ def test_records_of_listed_and_of_new_groups_are_predicted(dpbayes: Cli, visits:
     assert np.ptp(ends[-1]) > np.ptp(ends[:N_GROUPS], axis=1).max(), "less is known about a new group"
     (place / "new.csv").write_text(f"hospital\nh3\n{UNLISTED}\n")
     rows = dpbayes("predict", "out", "new.csv").out.splitlines()
-    assert rows[0] == "record,back,p[back=yes],p[back=no]"
+    assert rows[0] == "record,outcome,p[outcome=1],p[outcome=0]"
     assert [float(row.split(",")[2]) for row in rows[1:]] == pytest.approx([shares[3], shares[-1]], abs=1e-5)
     assert dpb.predict("out")["key"].tolist() == [*groups["key"], None]
 
@@ -113,7 +113,7 @@ def test_impossible_numbers_of_groups_are_found(dpbayes: Cli, visits: dict[str, 
     document = json.loads(path.read_text())
     document["groups"]["values"][3] = len(visits) * 60 + 2000
     path.write_text(json.dumps(document))
-    dpbayes("verify", "out").exits(7, "no[h1] is impossible: no data and noise lead to it")
+    dpbayes("verify", "out").exits(7, "0[h1] is impossible: no data and noise lead to it")
 
 
 def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], place: Path) -> None:

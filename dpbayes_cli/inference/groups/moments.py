@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _POINTS, _PILOT_POINTS = 128, 16
 """The numbers of points of hyperparameters that are weighted by the sums of squares, and of those of a pilot."""
 _SHARE = 0.25
-_PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS = 100, 9, 6
+"""The share of the usual number of draws of hyperparameters at each node."""
+_PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS, _FULL_NODES = 100, 9, 6, 5
 _RANGE = np.array([1e-4, 1.0 - 1e-4])
 """The levels of the quantiles of the prior between which the standard deviation is searched."""
 _SPACING, _REACH, _MOST_NODES = 1.0, 2.5, 24
@@ -95,7 +96,7 @@ class _Groups:
             fit = replace(reference, likelihood=likelihood, outcome=outcome, moments=moments)
             change = likelihood.log_posterior(points) - before + self._squares(log_sd, fit).log_density(points)
             result.append(float(np.logaddexp.reduce(change)) + self._log_prior(log_sd, fit))
-        return np.array(result)
+        return np.nan_to_num(np.array(result), nan=-1e300, neginf=-1e300)
 
     def _squares(self, log_sd: float, fit: SumFit) -> SquareTotal:
         return SquareTotal(self._observation, self._outcome, float(np.exp(log_sd)), fit)
@@ -181,21 +182,25 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
 def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float]:
     """Return about the posterior mean and standard deviation of the log standard deviation."""
     few = groups.part(slice(None, None, max(1, len(groups) // _PILOT_GROUPS)))
-    low, high = groups.range
-    center, reach = (low + 3.0 * high) / 4.0, (high - low) / 2.0
-    for i in range(_MAX_PILOTS):
-        part = groups if len(few) < len(groups) and i == _MAX_PILOTS - 1 else few
+    low, high = groups.range.tolist()
+    center, reach, sd = (low + 3.0 * high) / 4.0, (high - low) / 2.0, high - low
+    for _ in range(_MAX_PILOTS):
         grid = np.linspace(max(low, center - reach), min(high, center + reach), _PILOT_NODES)
-        weights = normalized(part.log_densities(grid, part.fit(center, rng), rng))
-        center = float(weights @ grid)
+        weights = normalized(few.log_densities(grid, few.fit(center, rng), rng))
+        center, gap = float(weights @ grid), grid[1] - grid[0]
         sd = float(np.sqrt(weights @ (grid - center) ** 2))
-        gap = grid[1] - grid[0]
-        is_resolved = sd > gap
+        if sd > gap:
+            break
         sd = max(sd, 0.5 * gap)
         reach = 3.5 * sd
-        if is_resolved and part is few:
-            break
-    return center, sd * (len(few) / len(groups)) ** 0.5
+    if len(few) == len(groups):
+        return center, sd
+    away = sd * np.linspace(-2.0, 2.0, _FULL_NODES)
+    curve = np.polyfit(away, groups.log_densities(center + away, groups.fit(center, rng), rng), 2)
+    if curve[0] >= 0.0:
+        return center, sd
+    peak = float(np.clip(-curve[1] / (2.0 * curve[0]), away[0], away[-1]))
+    return center + peak, min(sd, float((-2.0 * curve[0]) ** -0.5))
 
 
 def _draw(places: Floats, densities: Floats, size: int, rng: np.random.Generator) -> Floats:

@@ -66,8 +66,9 @@ class SquareTotal:
         """Return E[squares] and E[squares^2] given size, coordinate and noisy sum, (n, n_sizes, n_coordinates)."""
         likelihood = self._fit.likelihood
         n, means = likelihood.numbers[groups, :, None], likelihood.coordinates[groups]
-        mean, covariance = self._outcome.moments_at(means, self._sd)
-        mean, covariance = mean[:, None], covariance[:, None]
+        with np.errstate(all="ignore"):  # a mean so far out of bounds that no number is inside has no moments
+            known = self._outcome.moments_at(means, self._sd)
+        mean, covariance = (np.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0)[:, None] for each in known)
         variance = np.maximum(n * covariance[..., 0, 0], 1e-300)
         residual, sd = self._sums[groups, None, None] - n * mean[..., 0], np.sqrt(variance)
         shifts = np.array([-_STEP, 0.0, _STEP])
@@ -76,11 +77,11 @@ class SquareTotal:
         low, middle, high = np.moveaxis(np.log(np.maximum(density, 1e-300)), -1, 0)
         # Tweedie's formulas: the mean and the variance of a normal variable, given its sum with noise
         away = sd * (low - high) / (2.0 * _STEP)
-        known = np.clip(1.0 + (low + high - 2.0 * middle) / _STEP**2, 0.0, 1.0)
+        share = np.clip(1.0 + (low + high - 2.0 * middle) / _STEP**2, 0.0, 1.0)
         least = _LEAST_VARIANCE * self._unit**2
         slope = np.where(covariance[..., 0, 0] > least, covariance[..., 0, 1], 0.0) / np.maximum(
             covariance[..., 0, 0], least
         )
         first = (n * mean[..., 1] + slope * away) / self._unit
-        rest = n * (covariance[..., 1, 1] - slope * covariance[..., 0, 1]) + slope**2 * variance * known
+        rest = n * (covariance[..., 1, 1] - slope * covariance[..., 0, 1]) + slope**2 * variance * share
         return first, first**2 + np.maximum(rest, 0.0) / self._unit**2
