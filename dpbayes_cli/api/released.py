@@ -220,7 +220,7 @@ def predict(
     Args:
         release: a release, or the directory of a bundle.
         data: a path, or a pandas, Polars or Arrow table. For groups it may be None; the rows are then the groups, and
-            the last one, whose key is None, is a group that is not listed.
+            the last one, whose key is missing, is a group that is not listed.
         target: the variable of a network to predict.
         prior: a prior that replaces that of the release entirely, at no privacy cost.
         layout: the layout of a file, such as ``delimiter=";"``; by default, the layout of the release.

@@ -80,7 +80,9 @@ def test_records_of_listed_and_of_new_groups_are_predicted(dpbayes: Cli, visits:
     rows = dpbayes("predict", "out", "new.csv").out.splitlines()
     assert rows[0] == "record,outcome,p[outcome=1],p[outcome=0]"
     assert [float(row.split(",")[2]) for row in rows[1:]] == pytest.approx([shares[3], shares[-1]], abs=1e-5)
-    assert dpb.predict("out")["key"].tolist() == [*groups["key"], None]
+    keys = dpb.predict("out")["key"]
+    assert keys[:-1].tolist() == list(groups["key"])
+    assert keys.isna().tolist()[-1]
 
 
 def test_samples_of_each_group_have_its_posterior(dpbayes: Cli, visits: dict[str, float], place: Path) -> None:
