@@ -18,7 +18,6 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import (
     GROUP_SAMPLES,
-    GROUPS,
     RELEASE,
     REPORT,
     STATES,
@@ -29,7 +28,7 @@ from dpbayes_cli.bundle.files import (
     statistics_csv,
     tables_csv,
 )
-from dpbayes_cli.bundle.group_table import write_group_samples, write_groups
+from dpbayes_cli.bundle.group_table import write_groups
 from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples
@@ -97,9 +96,7 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     write_samples(directory / report.samples_file, analysis, report.samples_format, labels)
     if analysis.groups is not None:
         keys = keys_of(document, document.spec)
-        write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
-        if analysis.group_draws is not None:
-            write_group_samples(directory / GROUP_SAMPLES, keys, analysis.model.group_parameters, analysis.group_draws)
+        write_groups(directory, keys, analysis.model, analysis.groups, analysis.group_draws)
     if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)
     if (states := states_csv(analysis.model, document.states or None)) is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
@@ -83,6 +83,8 @@ class Model(ABC):
     """Whether the records may be divided into groups, with a parameter for each group; see ``grouped``."""
     sums_squares: ClassVar[bool] = False
     """Whether the statistic of a group of numbers holds the sum of their squares."""
+    has_larger_groups: ClassVar[bool] = False
+    """Whether groups may learn from each other within larger groups."""
     has_one_unit: ClassVar[bool] = False
     """Whether all reported parameters have the same unit, so that one axis fits all of them."""
 
@@ -119,7 +121,12 @@ class Model(ABC):
         """The names of the reported parameters."""
 
     def grouped(
-        self, key_column: str, value_column: str | None, keys: tuple[str, ...], key_delta: Decimal | None = None
+        self,
+        key_column: str,
+        value_column: str | None,
+        keys: tuple[str, ...],
+        key_delta: Decimal | None = None,
+        parents: LargerGroups | None = None,
     ) -> Model:
         """Return the model of groups whose records follow this model.
 
@@ -128,6 +135,7 @@ class Model(ABC):
             value_column: the name of the column that this model reads; None if it is the only other column.
             keys: the public keys of the groups; or the published keys if the keys are found in the data, none before.
             key_delta: the delta of the keys that are found in the data; None if the keys are listed.
+            parents: the larger groups that contain the groups; None if there are none.
         """
         raise TypeError(f"the records of {self.name} cannot be divided into groups")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
@@ -79,6 +80,9 @@ class GroupPredictor(Predictor):
 
 def group_predictor(model: Model, analysis: Analysis) -> GroupPredictor:
     """Return the predictor of a release of groups. A predicted number is not clamped to the bounds."""
+    if len(model.columns) > 2:
+        hint = "groups.parquet holds the posterior of each group"
+        raise SpecError("groups within larger groups are not predicted", where="by.column", hint=hint)
     groups = require_type(analysis.groups, GroupedPosterior)
     new = groups.new_group
     summaries = np.stack([groups.means, groups.sds, groups.quantiles[:, :, 0], groups.quantiles[:, :, -1]], axis=2)

@@ -118,7 +118,7 @@ class EngineSource(Source):
         for key, *row in rows:
             if key != EVERY_RECORD:
                 totals[: len(row), key] = list(map(int, row))
-        values = sums.components(n_codes(self._columns[1]) - 1, *totals)
+        values = sums.components(n_codes(self._columns[-1]) - 1, *totals)
         return ExactEvidence(tuple(values.ravel().tolist()), sum(int(row[1]) for row in rows))
 
     def _count(self, unit: UnitBound | None) -> int:

@@ -74,7 +74,8 @@ class PackedCodes(ABC):
         codes, relation = [], f"(SELECT {named} FROM {cells.relation})"
         for i, column in enumerate(self.columns):
             if isinstance(column, Column) and column.is_key:  # there may be a million keys
-                join = joined_keys(engine, i, f"CAST(cell_{i} AS VARCHAR)", column)
+                text, after = (f"CAST(cell_{k} AS VARCHAR)" for k in (i, i + 1))
+                join = joined_keys(engine, i, text, column, after)
                 relation, code = f"{relation} {join}", f"key_{i}.code"
             else:
                 code = imputed_code(f"cell_{i}", column, self._policy, direct=i in direct)
@@ -166,7 +167,7 @@ class GroupTally(PackedCodes):
     """Sums up the numbers of each group, and counts its valid records.
 
     Args:
-        columns: the column of keys, and a column of numbers.
+        columns: the column of keys, the column of larger groups if there are any, and a column of numbers.
         statistic: the statistic to evaluate.
         policy: states the stand-in for an invalid number.
     """
@@ -178,12 +179,12 @@ class GroupTally(PackedCodes):
 
     def statistics(self) -> ExactEvidence:
         """Return the components of the statistic, group by group."""
-        totals = self._expressions.components(self._sizes[1] - 1, self._counts, self._sums, self._squares)
+        totals = self._expressions.components(self._sizes[-1] - 1, self._counts, self._sums, self._squares)
         return ExactEvidence(tuple(totals.ravel().tolist()), self.records)
 
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
-        keys, codes = block.codes(0), block.codes(1)
-        valid = (keys < self._sizes[0]) & (codes < self._sizes[1])
+        keys, codes = block.codes(0), block.codes(len(self._sizes) - 1)
+        valid = (keys < self._sizes[0]) & (codes < self._sizes[-1])
         keys, codes = keys[valid], codes[valid]
         self._counts += np.bincount(keys, minlength=self._sizes[0])
         self._sums += self._summed(keys, codes)

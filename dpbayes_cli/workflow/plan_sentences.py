@@ -90,6 +90,8 @@ def _group_sentences(spec: ReleaseSpec, planned: MechanismPlan, groups: Expected
         f"Over the groups, {groups.parameter} is assumed to average {mean}, with a standard deviation of {sd}"
         f"{f'; that within a group is {rounded(groups.sd_within, groups.sd_within)}' if groups.sd_within else ''}.",
     ]
+    if not isinstance(spec.stated_in_full["by"]["column"], str):
+        sentences.append("The simulated groups are not within larger groups, from which they would learn more.")
     if groups.is_worthless:
         sentences.append(
             f"WARNING: without any records of the group, the interval would be {unseen} wide, so the release would say "

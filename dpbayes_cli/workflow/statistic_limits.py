@@ -27,7 +27,7 @@ def limits_of(statistic: Statistic, model: Model, n_records: float) -> Iterator[
 
 def limits_of_group(components: Sequence[str], model: Model, n_records: float) -> list[tuple[float, float]]:
     """Return the smallest and the largest possible exact value of each component of one group; see ``limits_of``."""
-    column = model.columns[1]
+    column = model.columns[-1]
     if not isinstance(column, NumericColumn):
         return [(0.0, n_records)] * len(components)
     unit, of_sum = column.steps * n_records, 1.0
