@@ -9,12 +9,14 @@ hyperparameters gives the cells their Beta and gamma probabilities, and sums ove
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betainc, betaincc, gammainc, gammaincc, gammaln, xlogy
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.count_axis import CountAxis
     from dpbayes_cli.inference.groups.count_tables import CountLaw
@@ -96,7 +98,7 @@ def _factors(axis: CountAxis, observed: Integers, means: Floats) -> Floats:
     return np.asarray(np.maximum(axis.weights[observed] @ np.exp(logs), 0.0).reshape(-1, *means.shape))
 
 
-def _masses(below: Floats, above: Floats) -> Floats:
+def _masses(below: NDArray[np.floating[Any]], above: NDArray[np.floating[Any]]) -> Floats:
     """Return the probabilities of cells, given those below and above their ends, shape (n_values, n_cells)."""
     return np.asarray(np.where(below[:, 1:] < 0.5, np.diff(below), -np.diff(above)))
 
