@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 BLANKS = " \t"
 MAX_CELL_BYTES = 4096  # a cell of more bytes than this, in UTF-8 and including blanks at its ends, counts as missing
-MAX_KEY_BYTES = 256  # a longer text is no key of a group, if keys are found in the data
+MAX_KEY_BYTES = 128  # a longer text is no key of a group, if keys are found in the data
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
 

@@ -44,7 +44,6 @@ from dpbayes_cli.core.statistic import GroupNames
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -166,8 +165,8 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     parts = guarantee.parts if isinstance(guarantee, Composition) else ()
     has_gaussian_part = any(part.kind == "gdp" for part in parts or (guarantee,))
     points = getattr(guarantee, "points", ())
-    prices_noise = isinstance(guarantee, PureDP) and bool(guarantee.shifts)
-    states_rho = prices_noise or (statement is not None and guarantee.kind in {"zcdp", "composition"})
+    priced_by_law = not parts and guarantee != guarantee.former
+    states_rho = priced_by_law or (statement is not None and guarantee.kind in {"zcdp", "composition"})
     return ReleasedGuarantee(
         kind=cast(Kind, guarantee.kind),
         epsilon=_finite(statement.epsilon if statement else guarantee.epsilon),
@@ -187,8 +186,9 @@ def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
 
 
 def _states_price(guarantee: ReleasedGuarantee) -> bool:
-    """Return whether a pure guarantee, or a pure part, states the costs of its noise in other notions of privacy."""
-    return any(map(_states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
+    """Return whether a guarantee with an epsilon, or such a part, states the cost of its law in zCDP."""
+    states_rho = guarantee.kind in {"pure", "bounded-range"} and guarantee.rho is not None
+    return states_rho or any(map(_states_price, guarantee.parts))
 
 
 def _finite(value: Decimal) -> float | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.core.joint_law import JointLaw
     from dpbayes_cli.core.predictor import Predictor
     from dpbayes_cli.privacy.key_threshold import KeyThreshold
 
@@ -230,6 +231,16 @@ class Model(ABC):
     def predictor(self, column: int, draws: Floats) -> Predictor:
         """Return the predictor of the column with this index; ``draws`` has the shape (n_draws, n_parameters)."""
         raise TypeError(f"{self.name} predicts no column")
+
+    def joint_law(self, column: str, draws: Floats, states: Integers | None) -> JointLaw | None:
+        """Return the law of a record given each draw; None if there is no discrete law of all columns.
+
+        Args:
+            column: the name of the column, for a model that reads one column without a name of its own.
+            draws: draws from the joint posterior of the parameters, shape (n_draws, n_parameters).
+            states: the hidden states of each draw, shape (n_draws, n_sequences, n_steps); None without hidden states.
+        """
+        return None
 
     def held_out(self) -> HeldOutLikelihood | None:
         """Return the scorer of whole held-out records, None if the model does not score them."""

@@ -128,7 +128,7 @@ class AdversarialData(Study, frozen=True, kw_only=True):
 
 
 def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
-    """Return the largest log ratio of a draw's probabilities, and divergence of order 2, to a neighboring data set."""
+    """Return the largest privacy loss of a draw against neighbors, and the largest divergence of order 2."""
     own = log_softmax(sampler.logs((successes,)))
     loss = divergence = 0.0
     for other in (successes - 1, successes + 1):

@@ -156,14 +156,22 @@ def default_budget(guarantee: Guarantee, delta: Decimal | None) -> Budget:
 
     It is a total of pure epsilon if the release has a pure epsilon or states no delta. Otherwise it is a total of
     epsilon and of the stated delta; it is converted to Gaussian DP if the release fits only then. If the release has a
-    delta itself, the total of delta is ten times the stated delta, half of it for the deltas of releases.
+    delta of its own, see ``budget_of_deltas``.
     """
     kinds: list[Budget] = [PureBudget(DEFAULT_EPSILON)]
-    if delta is not None and guarantee.delta:
-        kinds = [UnionBudget.divide(DEFAULT_EPSILON, exact_multiple(delta, 10), approximate=Decimal("0.5"))]
+    if guarantee.delta:
+        kinds = [budget_of_deltas(guarantee.delta)]
     elif delta is not None and not guarantee.epsilon.is_finite():
         kinds = [UnionBudget.divide(DEFAULT_EPSILON, delta), GaussianBudget.of_statement(DEFAULT_EPSILON, delta)]
     return next((budget for budget in kinds if not budget.shortfall(budget.nothing, guarantee)), kinds[0])
+
+
+def budget_of_deltas(delta: Decimal) -> UnionBudget:
+    """Return the budget of an account whose releases have deltas of their own, such as this one.
+
+    The total of delta is ten times as large; half of it pays for the deltas of releases.
+    """
+    return UnionBudget.divide(DEFAULT_EPSILON, exact_multiple(delta, 10), approximate=Decimal("0.5"))
 
 
 def stated_budget(

@@ -43,7 +43,7 @@ class NormalDomain(Section, frozen=True, kw_only=True):
 
 
 class NormalPrior(Section, frozen=True, kw_only=True):
-    """Either the default prior, with the key ``spread``, or a normal-inverse-gamma prior, with all other keys.
+    """Either the default prior, which the key ``spread`` states, or a normal-inverse-gamma prior (all other keys).
 
     Under the default prior, the mean is uniform between the bounds and, given the mean, the standard deviation is
     half-normal. Under the normal-inverse-gamma prior, 1 / variance is Gamma(shape, rate), and the mean is N(mean,

@@ -141,7 +141,8 @@ def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
             return simple(**{field.name: parse_decimal(rest.pop(field.name)) for field in fields(simple)})
     if kind == BoundedRange.kind:
         epsilon, parts = parse_decimal(rest.pop("epsilon")), int(parse_decimal(rest.pop("parts")))
-        return BoundedRange(epsilon, parts, parse_points(rest.pop("curve", {})))
+        shares = tuple((parse_decimal(share), int(number)) for share, number in rest.pop("shares", []))
+        return BoundedRange(epsilon, parts, parse_points(rest.pop("curve", {})), shares)
     if kind == RenyiCurve.kind:
         largest = rest.pop("order_max", None)
         curve = parse_points(rest.pop("curve"))

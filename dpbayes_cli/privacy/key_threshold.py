@@ -29,6 +29,7 @@ _ERROR = 1e-9
 """An upper bound on the relative error of tail probabilities, which is added to them."""
 _MAX_PARTITIONS = 1024
 _MOST_NATS = 600.0
+_UNLIKELY = 0.05
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,13 @@ class KeyThreshold:
     def records(self) -> float:
         """The number of records at which a key is as likely published as not."""
         return self.value / self.step
+
+    @property
+    def sure_records(self) -> int:
+        """The number of records from which on a key is published with a probability of at least 95 %."""
+        tails = noise_tails(self.noise, self.n_counts, _UNLIKELY)
+        reach = (tails.first + int(np.argmax(tails.tails <= _UNLIKELY))) * tails.grain
+        return max(1, -(-(self.value - 1 + reach) // self.step))
 
     def passes(self, counts: Integers) -> Integers:
         """Return the indices of the keys that are published, given all their noisy integers, shape (n_keys, n)."""

@@ -13,7 +13,7 @@ from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.file_layout import MISSING, UTF8, UTF8_MARKED, UTF16, FileLayout
 from dpbayes_cli.sources.location import share_read
-from dpbayes_cli.sources.records import literal, with_point
+from dpbayes_cli.sources.records import integers_in_normal_form, literal, with_point, without_blanks
 from dpbayes_cli.sources.source import unreadable
 from dpbayes_cli.sources.statements import code_expression
 
@@ -241,6 +241,19 @@ def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, N
     valid = " AND ".join(f"{code_expression(f'cell_{k}', each)} IS NOT NULL" for k, (_, each, _) in enumerate(columns))
     ((n_valid,),) = _rows(f"SELECT count(*) FROM (SELECT {cells} FROM {relation}) WHERE {valid}")
     return int(n_valid)
+
+
+def count_keys(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]], least: float) -> tuple[int, int]:
+    """Return the number of keys with a valid record, and of those with at least ``least`` valid records.
+
+    The first column is that of the keys; see ``count_valid_records``.
+    """
+    cells = ", ".join(f"{_as_read(*each)} AS cell_{k}" for k, each in enumerate(columns))
+    valid = " AND ".join(f"{code_expression(f'cell_{k}', each)} IS NOT NULL" for k, (_, each, _) in enumerate(columns))
+    key = integers_in_normal_form(without_blanks("cell_0"))
+    numbers = f"SELECT count(*) AS n FROM (SELECT {cells} FROM {relation}) WHERE {valid} GROUP BY {key}"
+    ((n_keys, n_large),) = _rows(f"SELECT count(*), count(*) FILTER (n >= {least!r}) FROM ({numbers})")
+    return int(n_keys), int(n_large)
 
 
 def _as_read(index: int, column: AnyColumn, marks: NumberMarks) -> str:

@@ -72,6 +72,6 @@ class KeyTally:
                 values[int(level)] += int(count)
 
     def statistics(self) -> ExactEvidence:
-        """Return the keys and their components, key by key."""
-        values = tuple(value for each in self._groups.values() for value in each)
-        return ExactEvidence(values, self.records, keys=tuple(self._groups))
+        """Return the keys in order, and their components, key by key."""
+        keys = tuple(sorted(self._groups))
+        return ExactEvidence(tuple(value for key in keys for value in self._groups[key]), self.records, keys=keys)

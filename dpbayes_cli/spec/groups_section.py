@@ -27,37 +27,37 @@ class GroupsSection(Section, frozen=True, kw_only=True):
 
     column: Annotated[str, Meta(min_length=1, description="the column that holds the key of each record's group")]
     values: Annotated[
-        tuple[Level, ...],
-        Meta(min_length=1, max_length=MAX_GROUPS, description="the public keys of the groups; or file: PATH"),
+        Literal["private"] | Annotated[tuple[Level, ...], Meta(min_length=1, max_length=MAX_GROUPS)],
+        Meta(description="the public keys of the groups; or file: PATH; or private: find them in the data"),
     ]
 
     def __post_init__(self) -> None:
-        check_levels(self.values)
-        if self.values[0] == self.column:
+        check_levels(self.keys)
+        if self.keys and self.keys[0] == self.column:
             raise ValueError(f"the first key is the name of the column, {self.column!r}: a file of keys has no header")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The public keys of the groups; empty if the keys are found in the data."""
+        return () if isinstance(self.values, str) else self.values
 
     @property
     def in_request(self) -> dict[str, Any]:
         """The groups as a request states them: a digest stands for the keys, of which there may be a million."""
-        return {"column": self.column, "keys": digest("keys of groups", canonical_json(list(self.values)))}
-
-
-class FoundGroupsSection(Section, frozen=True, kw_only=True):
-    """The groups of records, whose keys are found in the data; a key with few records is not published."""
-
-    column: Annotated[str, Meta(min_length=1, description="the column that holds the key of each record's group")]
-    values: Annotated[Literal["private"], Meta(description="private: the keys are found in the data; needs a delta")]
-
-    @property
-    def in_request(self) -> dict[str, Any]:
-        """The groups as a request states them."""
-        return {"column": self.column, "keys": self.values}
+        keys = digest("keys of groups", canonical_json(list(self.keys))) if self.keys else self.values
+        return {"column": self.column, "keys": keys}
 
 
 def finds_keys(document: Mapping[str, Any]) -> bool:
     """Return whether a spec asks for groups whose keys are found in the data."""
     by = document.get("by")
     return isinstance(by, Mapping) and by.get("values") == PRIVATE
+
+
+def no_delta() -> SpecError:
+    """Return the error for keys that are found in the data, but no delta is stated."""
+    reason = "keys that are found in the data need a delta: the probability that a key shows a single person"
+    return SpecError(reason, where="privacy.delta", hint="--delta 1e-6, or list the keys: --groups FILE")
 
 
 def split_delta(options: type[Options], privacy: Mapping[str, Any]) -> tuple[dict[str, Any], Decimal]:
@@ -67,15 +67,9 @@ def split_delta(options: type[Options], privacy: Mapping[str, Any]) -> tuple[dic
 
     Args:
         options: what the mechanism reads if keys are listed.
-        privacy: the stated options of the cost.
-
-    Raises:
-        SpecError: no delta is stated.
+        privacy: the stated options of the cost, with a delta.
     """
-    delta = privacy.get("delta")
-    if delta is None:
-        reason = "keys that are found in the data need a delta: the probability that a key shows a single person"
-        raise SpecError(reason, where="privacy.delta", hint="--delta 1e-6, or list the keys: --groups FILE")
+    delta = privacy["delta"]
     rest = {name: value for name, value in privacy.items() if name != "delta"}
     if "delta" not in options.__struct_fields__:
         return rest, delta

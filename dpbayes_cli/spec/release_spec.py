@@ -30,10 +30,10 @@ from dpbayes_cli.spec.bounds_section import (
 from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.foreign_options import foreign_options, inference_options, pair_of
 from dpbayes_cli.spec.groups_section import (
-    FoundGroupsSection,
     GroupsSection,
     check_groups,
     finds_keys,
+    no_delta,
     split_delta,
     with_delta,
 )
@@ -78,7 +78,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         Meta(description="the file, or a list of files that are one data set, relative to the spec; '-' for stdin"),
     ] = None
     column: Annotated[str | None, Meta(description=description_of("column"))] = None
-    by: Any = None  # GroupsSection or FoundGroupsSection, as `spec_type` states; one union cannot hold both
+    by: GroupsSection | None = None
     on_invalid: Annotated[str, Meta(description=description_of("on_invalid"))] = "drop"
     records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=description_of("records"))] = None
     public_reasons: Annotated[
@@ -105,6 +105,8 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         if self.records is not None and self.privacy.neighbors is Neighbors.ADD_REMOVE:
             reason = "under add-remove the number of records is private and cannot be stated"
             mistakes.append(SpecError(reason, where="records", hint="leave it out"))
+        if self.finds_keys and self.stated_delta is None:
+            mistakes.append(no_delta())
         if mistakes:
             raise joined(mistakes)
 
@@ -122,8 +124,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         model = model_type(self.model).build(self.domain_at(bounds), self.prior)
         if self.by is None:
             return model
-        listed = (keys or ()) if isinstance(self.by, FoundGroupsSection) else self.by.values
-        return model.grouped(self.by.column, self.column, listed, self.key_delta)
+        return model.grouped(self.by.column, self.column, self.by.keys or keys or (), self.key_delta)
 
     def domain_at(self, bounds: tuple[float, float] | None) -> Section:
         """Return the domain with all its bounds; see ``build_model``."""
@@ -174,9 +175,14 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
     @cached_property
     def key_delta(self) -> Decimal | None:
         """The delta of the keys that are found in the data; None if no keys are."""
-        if not isinstance(self.by, FoundGroupsSection):
+        if not self.finds_keys:
             return None
         return split_delta(self._options_type, self.privacy.values)[1]
+
+    @property
+    def finds_keys(self) -> bool:
+        """Whether the keys of groups are found in the data."""
+        return self.by is not None and not self.by.keys
 
     @property
     def stated_delta(self) -> Decimal | None:
@@ -257,7 +263,6 @@ def spec_type(
     name = f"FoundKeys{name}" if finds_keys else name
     read = mechanism_class.options_for(kind)
     read = with_delta(read) if finds_keys else read
-    groups = FoundGroupsSection if finds_keys else GroupsSection
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, mechanism_class, grouped=has_groups), INFERENCE)
@@ -271,7 +276,7 @@ def spec_type(
         ("domain", domain, *_default(domain)),
         ("bounds", *bounds),
         ("prior", kind.prior_type, *_default(kind.prior_type)),
-        ("by", groups if has_groups else None, *(() if has_groups else (None,))),
+        ("by", GroupsSection if has_groups else None, *(() if has_groups else (None,))),
         ("mechanism", Annotated[Literal[mechanism_class.name], Meta(description=mechanism_class.summary)], *by_default),
         ("privacy", privacy, field(default_factory=privacy)),
         ("sampling", sampling, field(default_factory=sampling)),

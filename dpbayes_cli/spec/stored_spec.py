@@ -112,9 +112,9 @@ def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
 
 
 def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return section and key of the options that were ignored.
+    """Return section and key of the stored options that dpbayes ignored when it stored them.
 
-    An option that is read was never ignored, not even under its old name.
+    An option that is read today, under its new or its old name, is not among them.
     """
     renamed = renamed_keys(stored)
     return [

@@ -109,7 +109,7 @@ def with_threshold(plan: Plan, model: Model, policy: RecordPolicy) -> Plan:
     if threshold is None:
         return plan
     total = compose([plan.guarantee, Failure(threshold.delta)])
-    parameters = {**plan.parameters, "key_threshold": threshold.value, "key_delta": float(threshold.delta)}
+    parameters = {**plan.parameters, "key_threshold": threshold.value, "key_records": threshold.records}
     return replace(plan, guarantee=total, parameters=parameters, threshold=threshold)
 
 

@@ -155,7 +155,7 @@ def test_a_plan_prices_the_release_in_every_kind_of_account(dpbayes: Cli) -> Non
     assert zcdp["times"] == 37
     assert (gdp["kind"], gdp["price"]) == ("gdp", {"mu_squared": pytest.approx(0.0157, rel=1e-2)})
     assert gdp["times"] == int(gdp["total"]["mu_squared"] / gdp["price"]["mu_squared"])
-    pays = "A new account of epsilon 3 pays for 30 such releases; one of epsilon 3 and delta 0.000001 for 36."
+    pays = "A new account of epsilon 3 pays for 30 such releases; if it also has delta 0.000001, it pays for 36."
     assert planned["sentences"][-1] == pays
     shown = dpbayes(*COIN[:-1], "--eps", "0.1", *IMPUTED, "--trials", "0", "-v").out
     assert [line.split()[0] for line in shown.splitlines()[-4:]] == ["pure", "renyi", "zcdp", "gdp"]

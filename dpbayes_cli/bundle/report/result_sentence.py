@@ -94,8 +94,8 @@ def findings_of(document: ReleaseDocument) -> Findings:
     findings = model.findings(column, [_estimate(each) for each in document.posterior.values()])
     if is_pooled(document):  # the mean is that of the law of the groups, of which these groups are a sample
         n_groups = len(keys_of(document, document.spec))
-        these = f"these {n_groups:,}" if n_groups > 1 else "this one"
-        findings = replace(findings, topic=f"on average over groups like {these}")
+        these = f" like these {n_groups:,}" if n_groups > 1 else " like this one" * n_groups
+        findings = replace(findings, topic=f"on average over groups{these}")
     return findings
 
 

@@ -42,8 +42,7 @@ class KnownTotal:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """The exact constraints between counts of a table: known totals, and parts of a whole. Every cell is in at most
-    one.
+    """Known totals, and parts of a whole: exact constraints between counts. Every cell is in at most one.
 
     Attributes:
         totals: the known totals.

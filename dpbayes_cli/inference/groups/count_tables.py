@@ -6,8 +6,8 @@ kappa = a + b, the joint law is
 
   p(s, f) = [G(a + s) / (G(a) s!)] [G(b + f) / (G(b) f!)] [G(kappa) / G(kappa + n)] [G(r + n) / G(r)] q^n (1 - q)^r
 
-with G = Gamma and q = mean / (mean + r). The second derivative of its log by s is at least minus that of log s!, so
-that as a function of s it is nowhere narrower than a Poisson law with mean s, for any hyperparameters; likewise by f.
+with G = Gamma and q = mean / (mean + r). The second derivative of its log by s is at least minus that of log s!. So as
+a function of s it is nowhere narrower than a Poisson law with mean s, for any hyperparameters; the same holds for f.
 """
 
 from __future__ import annotations

@@ -83,17 +83,17 @@ def collect(
         quantiles=quantiles,
         sizes=summaries[0].sizes,
         above=above,
-        hyperparameters=_names(len(parts)),
+        hyperparameters=hyperparameter_names(len(parts)),
         draws=draws,
         new_group=new_group,
-        method=_method(pooling),
+        method=_method(pooling, are_found=parts[0].are_found),
         monte_carlo=max(each.monte_carlo for each in summaries),
         sampler=sampler,
         warnings=_warnings(parts),
     )
 
 
-def _names(n_parts: int) -> tuple[str, ...]:
+def hyperparameter_names(n_parts: int) -> tuple[str, ...]:
     """Return the names of the hyperparameters."""
     if n_parts == 1:
         return "mean", "sd", "records"
@@ -166,11 +166,12 @@ def _draw(
     return np.stack([draw_categories(observed, noise, law, rng) for law in laws])
 
 
-def _method(pooling: Pooling) -> str:
+def _method(pooling: Pooling, *, are_found: bool = False) -> str:
     """Describe the computation."""
+    found = ", restricted to groups that are published" if are_found else ""
     pooled = "their common mean and spread" if pooling == "partial" else "the stated prior"
     return (
-        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes; "
+        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes{found}; "
         "these hyperparameters are drawn with importance weights"
     )
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MAX_STORED = 25_000_000
 """Densities are computed anew in every pass over the groups, if there are more of them than this."""
 _MAX_TABLE = 20_000
-"""If the nodes are more than this many different sizes, the law of the sizes is interpolated between as many sizes."""
+"""If there are more different sizes among the nodes, the law of the sizes is computed at this many and interpolated."""
 _CHUNK = 1 << 17
 """Arrays of one chunk of groups have about this many elements."""
 _LEAST = 1e-300

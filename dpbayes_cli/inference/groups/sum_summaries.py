@@ -103,9 +103,10 @@ class SumPosterior:
     @property
     def _method(self) -> str:
         laws = "the law of the groups and the law of their sizes" if self._pooling == "partial" else "the law of sizes"
+        laws += ", restricted to groups that are published," if self._likelihood.published is not None else ""
         return (
-            f"sums of a group's records taken as normal given their number and the parameter, plus noise; {laws} drawn "
-            "by importance sampling, and each group's parameter and number of records on a grid"
+            f"sums of a group's records taken as normal given their number and the parameter, plus noise; {laws} "
+            "drawn by importance sampling, and each group's parameter and number of records on a grid"
         )
 
     @property

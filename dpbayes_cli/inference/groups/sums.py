@@ -7,12 +7,12 @@ posteriors are averaged over these draws. Given the draws, groups are independen
 computed on its own nodes of n and eta.
 
 One step is approximate: given n and eta, the sum of n records is taken for a normal variable with the same mean and
-variance, and the noise for continuous noise. The released sum also has the noise, so its law is closer to the assumed
-one: a record adds between -steps and steps, so the skewness of the noisy sum is at most 0.55 steps / scale for Laplace
-noise of a given scale. With replace-one neighbors the scale is 4 steps / epsilon, with add-remove neighbors half as
-much. Measured by enumeration for groups of up to six clamped counts with bounds from 1 to 8 and replace-one neighbors,
-the total variation distance of a group's posterior from the exact one is below 0.003 at epsilon 1, 0.01 at epsilon 3,
-and 0.07 at epsilon 10.
+variance, and the noise for continuous noise. The released sum also has the noise, which brings its law closer to the
+assumed one. A record adds between -steps and steps, so the skewness of the noisy sum is at most 0.55 steps / scale for
+Laplace noise of a given scale. With replace-one neighbors the scale is 4 steps / epsilon, with add-remove neighbors
+half as much. Exact posteriors were enumerated for groups of up to six clamped counts with bounds from 1 to 8 and
+replace-one neighbors. The total variation distance of a group's posterior from the exact one was below 0.003 at epsilon
+1, 0.01 at epsilon 3, and 0.07 at epsilon 10.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, 
 
 
 def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floats, Floats, Floats]:
-    """Return nodes of the sizes and of the coordinates; between them, (log mean, log shape) given noisy sizes alone."""
+    """Return nodes of the sizes, (log mean, log shape) given the noisy sizes alone, and nodes of the coordinates."""
     noise, steps = observation.noise, moments.steps
     sums, sizes = observation.observed.T.astype(np.float64)
     guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))

@@ -28,7 +28,7 @@ class NoiseMechanism(Mechanism):
         """Add the planned noise to the exact statistic.
 
         Privacy: the guarantee of the plan; only the noisy integers are returned. If keys were found in the data, only
-            the keys that pass the threshold of the plan are returned, with their noisy integers, sorted.
+            the keys that pass the threshold of the plan are returned, with their noisy integers.
         Source: see the class; ``KeyThreshold``.
         """
         (step,) = plan.steps
@@ -37,8 +37,8 @@ class NoiseMechanism(Mechanism):
             return Payload(step.statistic.names, tuple(noisy), step.noise)
         components = require_type(step.statistic.names, GroupNames).components
         counts = np.array(noisy, dtype=np.int64).reshape(-1, len(components))
-        passing = sorted(plan.threshold.passes(counts).tolist(), key=lambda group: evidence.keys[group])
-        keys = tuple(evidence.keys[group] for group in passing)
+        passing = plan.threshold.passes(counts).tolist()
+        keys = tuple(evidence.keys[group] for group in passing)  # sorted, as all keys are
         values = tuple(value for group in passing for value in counts[group].tolist())
         return Payload(GroupNames(keys, components), values, step.noise, keys=keys)
 
