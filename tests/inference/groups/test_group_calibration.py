@@ -88,7 +88,9 @@ def test_categories_are_calibrated(n_categories: int, monkeypatch: pytest.Monkey
 Noises = tuple[ComponentNoise, ComponentNoise]
 
 
-def plug_in(observed: np.ndarray, noises: Noises, prior: BinaryPrior, rng: np.random.Generator) -> BinaryGroups:
+def plug_in(
+    observed: np.ndarray, noises: Noises, prior: BinaryPrior, rng: np.random.Generator, _: None
+) -> BinaryGroups:
     """Infer groups given the mean of hyperparameters that were inferred as if the counts were exact."""
     exact = (component_noise(DiscreteLaplace(0.02), 1),) * 2
     fitted = infer_binary(np.maximum(observed, 0), exact, prior, rng).hyperparameters
@@ -96,7 +98,9 @@ def plug_in(observed: np.ndarray, noises: Noises, prior: BinaryPrior, rng: np.ra
     return BinaryGroups(group_blocks(observed, noises), prior, mean)
 
 
-def flat_sizes(observed: np.ndarray, noises: Noises, prior: BinaryPrior, rng: np.random.Generator) -> BinaryGroups:
+def flat_sizes(
+    observed: np.ndarray, noises: Noises, prior: BinaryPrior, rng: np.random.Generator, _: None
+) -> BinaryGroups:
     """Infer groups with nearly the same prior probability of all numbers of records."""
     blocks = group_blocks(observed, noises)
 
