@@ -122,7 +122,7 @@ def test_wrong_hyperparameters_are_noticed(mistaken: object, monkeypatch: pytest
     """The study of the groups' probabilities alone notices them, without the ranks of the hyperparameters."""
     cell = Cell(5.0, 0.5, 2).with_its_prior(monkeypatch)
     monkeypatch.setattr(counts, "infer_binary", mistaken)
-    result = study(cell, 30, 5)
+    result = study(cell, 80, 5)
     only_groups = replace(result, ranks=result.ranks[:, 3:])
     with pytest.raises(AssertionError):
         assert_calibrated(cell, only_groups)
