@@ -15,7 +15,6 @@ from dpbayes_cli.base.errors import OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import (
-    GROUPS,
     RELEASE,
     REPORT,
     STATES,
@@ -91,7 +90,7 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     write_samples(directory / report.samples_file, analysis, report.samples_format, labels)
     if analysis.groups is not None:
         keys = keys_of(document, document.spec)
-        write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
+        write_groups(directory, keys, analysis.model, analysis.groups)
     if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)
     if (states := states_csv(analysis.model, document.states or None)) is not None:

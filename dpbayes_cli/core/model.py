@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
@@ -81,6 +81,8 @@ class Model(ABC):
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
     has_groups: ClassVar[bool] = False
     """Whether the records may be divided into groups, with a parameter for each group; see ``grouped``."""
+    has_larger_groups: ClassVar[bool] = False
+    """Whether groups may learn from each other within larger groups."""
     has_one_unit: ClassVar[bool] = False
     """Whether all reported parameters have the same unit, so that one axis fits all of them."""
 
@@ -117,7 +119,12 @@ class Model(ABC):
         """The names of the reported parameters."""
 
     def grouped(
-        self, key_column: str, value_column: str | None, keys: tuple[str, ...], key_delta: Decimal | None = None
+        self,
+        key_column: str,
+        value_column: str | None,
+        keys: tuple[str, ...],
+        key_delta: Decimal | None = None,
+        parents: LargerGroups | None = None,
     ) -> Model:
         """Return the model of groups whose records follow this model.
 
@@ -126,6 +133,7 @@ class Model(ABC):
             value_column: the name of the column that this model reads; None if it is the only other column.
             keys: the public keys of the groups; or the published keys if the keys are found in the data, none before.
             key_delta: the delta of the keys that are found in the data; None if the keys are listed.
+            parents: the larger groups that contain the groups; None if there are none.
         """
         raise TypeError(f"the records of {self.name} cannot be divided into groups")
 

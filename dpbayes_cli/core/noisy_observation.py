@@ -201,12 +201,15 @@ class NoisyGroups:
         observed: the privatized integers, shape (n_groups, n_components).
         noise: the law of the noise, which is independent and the same on each integer.
         threshold: the rule by which these groups were published; None if all groups were.
+        parents: for each group the index of the larger group that contains it, from 0, shape (n_groups,); None if there
+            are no larger groups.
     """
 
     outcome: GroupedCounts | GroupedSums
     observed: Integers
     noise: NoiseLaw
     threshold: KeyThreshold | None = None
+    parents: Integers | None = None
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups

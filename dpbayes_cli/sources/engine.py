@@ -111,7 +111,7 @@ class EngineSource(Source):
     def _sums_by_group(self, sums: SumsByGroup, policy: RecordPolicy) -> ExactEvidence:
         from dpbayes_cli.sources.expressions import EVERY_RECORD
 
-        steps = n_codes(self._columns[1]) - 1
+        steps = n_codes(self._columns[-1]) - 1
         rows = self._rows(self._statements(self._columns, self._unit).group_query(policy))
         values = [0] * (2 * sums.n_groups)
         for key, count, total in rows:

@@ -73,7 +73,8 @@ class PackedCodes(ABC):
         codes, relation = [], f"(SELECT {named} FROM {cells.relation})"
         for i, column in enumerate(self.columns):
             if isinstance(column, Column) and column.is_key:  # there may be a million keys
-                join = joined_keys(engine, i, f"CAST(cell_{i} AS VARCHAR)", column)
+                text, after = (f"CAST(cell_{k} AS VARCHAR)" for k in (i, i + 1))
+                join = joined_keys(engine, i, text, column, after)
                 relation, code = f"{relation} {join}", f"key_{i}.code"
             else:
                 code = imputed_code(f"cell_{i}", column, self._policy, direct=i in direct)
@@ -165,14 +166,14 @@ class GroupTally(PackedCodes):
     """Sums up the numbers of each group, and counts its valid records.
 
     Args:
-        columns: the column of keys, and a column of numbers.
+        columns: the column of keys, the column of larger groups if there are any, and a column of numbers.
         statistic: the statistic to evaluate.
         policy: states the stand-in for an invalid number.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
         super().__init__(columns, policy)
-        self._steps = self._sizes[1] - 1
+        self._steps = self._sizes[-1] - 1
         self._sums, self._counts = np.zeros((2, self._sizes[0]), dtype=np.int64)
 
     def statistics(self) -> ExactEvidence:
@@ -181,8 +182,8 @@ class GroupTally(PackedCodes):
         return ExactEvidence(tuple(np.stack([sums, self._steps * self._counts], axis=1).ravel().tolist()), self.records)
 
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
-        keys, codes = block.codes(0), block.codes(1)
-        valid = (keys < self._sizes[0]) & (codes < self._sizes[1])
+        keys, codes = block.codes(0), block.codes(len(self._sizes) - 1)
+        valid = (keys < self._sizes[0]) & (codes < self._sizes[-1])
         keys, codes = keys[valid], codes[valid]
         self._counts += np.bincount(keys, minlength=self._sizes[0])
         for part, shift in ((codes & _LOW_BITS, 0), (codes >> _LOW_BITS.bit_length(), _LOW_BITS.bit_length())):

@@ -122,9 +122,11 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
             SpecError: the domain, the bounds and the prior do not fit each other.
         """
         model = model_type(self.model).build(self.domain_at(bounds), self.prior)
-        if self.by is None:
+        by = self.by
+        if by is None:
             return model
-        return model.grouped(self.by.column, self.column, self.by.keys or keys or (), self.key_delta)
+        parents = by.larger_groups(pooled=self.inference_options.value("pooling") == "partial")
+        return model.grouped(by.columns[0], self.column, by.keys or keys or (), self.key_delta, parents)
 
     def domain_at(self, bounds: tuple[float, float] | None) -> Section:
         """Return the domain with all its bounds; see ``build_model``."""

@@ -87,6 +87,8 @@ def _group_sentences(spec: ReleaseSpec, planned: MechanismPlan, groups: Expected
         f"Over the groups, {groups.parameter} is assumed to have the mean {percent(groups.mean, groups.sd)} and the "
         f"standard deviation {sd}.",
     ]
+    if not isinstance(spec.stated_in_full["by"]["column"], str):
+        sentences.append("The simulated groups are not within larger groups, from which they would learn more.")
     if groups.is_worthless:
         sentences.append(
             f"WARNING: without any records of the group, the interval would be {unseen} wide, so the release would say "

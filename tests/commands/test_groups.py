@@ -187,3 +187,90 @@ def test_a_mean_of_all_groups_beyond_the_bounds_is_a_warning(dpbayes: Cli, place
     asked = ("--model", "gamma-poisson", "--upper", "5", "--by", "ward", "--groups", "wards.txt", "--eps", "3")
     shown = " ".join(dpbayes("release", "rows.csv", *asked, "--out", "out").out.split())
     assert "the 90 % interval of the mean leaves the public bounds, 0 to 5" in shown
+
+
+@pytest.fixture
+def states(place: Path) -> None:
+    rng, rows, keys = np.random.default_rng(8), [], []
+    for state, rate in zip("ABCDEF", (0.1, 0.2, 0.35, 0.5, 0.65, 0.8), strict=True):
+        for county in ("Orange", *(f"{state}{k}" for k in range(4))):
+            keys.append(f"{state},{county},x")
+            rows += [f"{county},{state},{'yes' if rng.random() < rate else 'no'}" for _ in range(40)]
+    (place / "visits.csv").write_text("\n".join(["county,state,back", *rows, "A1,B,yes", "unlisted,A,yes"]) + "\n")
+    (place / "counties.csv").write_text("\n".join(["state,county,note", *keys]) + "\n")
+
+
+IN_STATES = ("--model", "beta-bernoulli", "--by", "county,state", "--groups", "counties.csv", "--eps", "2")
+
+
+def test_counties_within_states_have_results_of_both(dpbayes: Cli, states: None, place: Path) -> None:
+    """The share of intervals that hold the truth has a false-fail rate below 1e-6."""
+    shown = " ".join(dpbayes("release", "visits.csv", *IN_STATES, "--out", "out").out.split())
+    assert "On average over groups like these 30, in larger groups like these 6: " in shown
+    assert "Of 6 larger groups, " in shown
+    document = json.loads((place / "out" / "release.json").read_text())
+    assert list(document["posterior"]) == ["mean", "sd", "sd of larger groups", "records"]
+    assert document["guarantee"]["epsilon"] == 2.0, "a record is in one pair"
+    assert "unlisted" not in json.dumps(document)
+    groups, larger = (table(place / "out" / f"{name}.parquet") for name in ("groups", "larger_groups"))
+    assert list(groups["key"][:5]) == ["Orange", "A0", "A1", "A2", "A3"]
+    assert list(groups["larger_group"]) == [state for state in "ABCDEF" for _ in range(5)]
+    assert list(larger["key"]) == list("ABCDEF")
+    assert (larger["groups"] == 5).all()
+    assert (np.diff(larger["mean"]) > 0).all()
+    rates = np.repeat([0.1, 0.2, 0.35, 0.5, 0.65, 0.8], 5)
+    assert ((groups["q05"] <= rates) & (rates <= groups["q95"])).sum() >= 16
+    assert ((larger["q05"] <= larger["weighted_mean"]) & (larger["weighted_mean"] <= larger["q95"])).all()
+    assert dpbayes("verify", "out").code == 0
+    page = dpbayes("report", "out", "--format", "html").out
+    assert page.count("(mean)") == 6
+    assert (place / "out" / "statistics.csv").read_text().startswith("county,state,")
+    alone = dpbayes("infer", "out", "--pooling", "none", "--out", "alone", "--json").json
+    assert list(alone["posterior"]) == ["mean", "sd", "records"]
+    assert not (place / "alone" / "larger_groups.parquet").exists()
+    checked = dpbayes("check", "visits.csv", *IN_STATES[:-2]).out
+    assert "1200 of 1202 records can be read in all of these columns" in checked
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ("--model gamma-poisson --upper 9", "cannot learn from each other within larger groups"),
+        ("--groups one.csv", "has no columns county and state"),
+        ("--groups ragged.csv", "different numbers of fields"),
+        ("--groups twice.csv", "mean the same cell"),
+        ("--by county,county", "name the smaller groups first"),
+        ("--column state", "holds the keys of the groups"),
+        ("--groups private --delta 1e-6", "cannot be found in the data"),
+    ],
+)
+def test_wrong_pairs_are_refused_before_the_charge(
+    dpbayes: Cli, states: None, place: Path, ledger_path: Path, flags: str, says: str
+) -> None:
+    (place / "one.csv").write_text("county\nA1\n")
+    (place / "ragged.csv").write_text("county,state\nA1,A\nA2\n")
+    (place / "twice.csv").write_text("county,state\n7,A\n7,B\n07,A\n")
+    if "county,county" in flags:
+        (place / "counties.csv").write_text("county\nA1\n")
+    dpbayes("release", "visits.csv", *IN_STATES, *flags.split()).exits(3, says)
+    assert not ledger_path.exists()
+
+
+def test_pairs_of_numbers_need_no_law_of_larger_groups_without_pooling(dpbayes: Cli, place: Path) -> None:
+    (place / "rows.csv").write_text(
+        "county,state,days\n" + "".join(f"a,{s},{k % 4}\n" for s in "xy" for k in range(90))
+    )
+    (place / "spec.yaml").write_text(
+        """
+        model: gamma-poisson
+        domain: {upper: 5}
+        data: rows.csv
+        column: days
+        by: {column: [county, state], values: [[a, x], [a, y]]}
+        privacy: {epsilon: 3}
+        inference: {pooling: none, samples: 100}
+        """
+    )
+    assert dpbayes("release", "--spec", "spec.yaml", "--out", "out").code == 0
+    assert list(table(place / "out" / "groups.parquet")["larger_group"]) == ["x", "y"]
+    dpbayes("infer", "out", "--pooling", "partial").exits(3, "cannot learn from each other within larger groups")

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from dpbayes_cli.base.numeric import Integers
-from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.columns import LargerGroups, RecordPolicy
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.grouped import GroupedModel
@@ -71,3 +71,26 @@ def test_no_record_changes_the_statistic_by_more_than_its_sensitivity(name: str,
         stated = float(law.privacy(statistic.worst_shifts).rdp(order))
         assert true <= stated * (1 + 1e-12)
         assert stated <= true * (1 + 1e-12), "a price that no record needs"
+
+
+@pytest.mark.parametrize("name", ["two texts", "counts"])
+def test_a_record_counts_in_the_group_with_both_of_its_keys(name: str) -> None:
+    """The same key in two larger groups is two groups; a pair that is not listed counts nowhere."""
+    base, values = BASES[name]
+    larger = LargerGroups("state", ("CA", "NY", "7"))
+    model = base.grouped("county", "value", ("Orange", "Orange", "Kings"), parents=larger)
+    assert isinstance(model, GroupedModel)
+    policy = POLICIES["drop"]
+    statistic = model.statistic(policy)
+    counties = ["Orange", " Orange", "Orange", "Kings", "Kings", "Kings", None, "Orange"]
+    states = ["CA", "NY", "7", "CA", "7", "07", "CA", None]
+    frame = pd.DataFrame({"county": counties, "state": states, "value": [values[0]] * 8})
+    with closing(FrameSource(frame)) as source:
+        source.check(model.columns, list(model.column_names))
+        found = np.array(source.statistics(statistic, policy).values).reshape(3, 2)
+    per_record = np.array([1, 0]) if name == "two texts" else np.array([-3, 3])
+    assert (found == np.outer([1, 1, 2], per_record)).all()
+    plain = base.grouped("key", "value", KEYS)
+    assert statistic.worst_shifts[0][:4] == plain.statistic(policy).worst_shifts[0][:4]
+    assert statistic.sensitivity_l1 == plain.statistic(policy).sensitivity_l1
+    assert statistic.names[2].endswith("[Orange]")

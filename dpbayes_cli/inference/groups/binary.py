@@ -140,7 +140,7 @@ def infer_binary(
         rng: the generator.
         published: the probability that a group is published; None if all groups are.
     """
-    starts = _starts(observed, noises[0].variance + noises[1].variance, prior, is_selected=published is not None)
+    starts = rough_modes(observed, noises[0].variance + noises[1].variance, prior, is_selected=published is not None)
     return infer_blocks(group_blocks(observed, noises, may_be_empty=published is None), starts, prior, rng, published)
 
 
@@ -168,7 +168,7 @@ def infer_binary_with_noises(
         members += [groups[part] for part in blocks.members]
         pairs += blocks.pairs
     variance = float(np.mean([noises[k][0].variance + noises[k][1].variance for k in noise_of.tolist()]))
-    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), _starts(observed, variance, prior), prior, rng)
+    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), rough_modes(observed, variance, prior), prior, rng)
 
 
 def infer_blocks(
@@ -195,7 +195,7 @@ def infer_blocks(
     return BinaryGroups(blocks, prior, sample, published is not None)
 
 
-def _starts(observed: Integers, variance: float, prior: BinaryPrior, *, is_selected: bool = False) -> Floats:
+def rough_modes(observed: Integers, variance: float, prior: BinaryPrior, *, is_selected: bool = False) -> Floats:
     """Return rough guesses of the hyperparameters' mode; if small groups are missing, with smaller mean sizes too."""
     size = guess_size_law(observed.sum(axis=1), variance)
     sizes = [size]
