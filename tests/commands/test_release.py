@@ -215,7 +215,7 @@ def test_a_bundle_written_by_a_racing_process_is_recognized(
 
 
 CHAINS = {
-    "abalone-linear-regression", "adult-bayes-net", "adult-employers", "adult-naive-bayes", "adult-occupations", "clinic-age",
+    "abalone-linear-regression", "adult-bayes-net", "adult-naive-bayes", "adult-occupations", "clinic-age",
     "clinic-age-months", "clinic-classes",
     "clinic-age-private-bounds", "events-hmm",
 }  # fmt: skip
