@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, cast
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, 
 from dpbayes_cli.experiments.study import SimulatedStudy, with_errors
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.estimands.cell_regression import Fits, fit_cells
-from dpbayes_cli.inference.estimands.combined_tables import Rule, combine
+from dpbayes_cli.inference.estimands.combined_tables import Rule, combine_tables
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
@@ -52,7 +52,7 @@ class SyntheticCase(Section, frozen=True, kw_only=True):
         parents: dict[str, list[str]] = {"a": [], "b": ["a"], "y": ["a", "b"]}
         variables = {name: {**_BINARY, "parents": parents[name]} for name in parents}
         spec = build_spec({"model": "bayes-net", "domain": {"variables": variables}})
-        return require_type(spec.build_model(), DiscreteBayesNet)
+        return cast(DiscreteBayesNet, spec.build_model())
 
     def draw_counts(self, trials: int, rng: np.random.Generator) -> Integers:
         """Return the exact statistic of simulated records, shape (trials, n_cells)."""
@@ -152,7 +152,7 @@ class Synthetic(SimulatedStudy, frozen=True, kw_only=True):
             for each in (fits.coefficients, variances)
         )
         rule: Rule = "rubin-t" if method == "rubin-t" else "rubin"
-        combined = combine(estimates, squares, interval=_LEVEL, rule=rule)
+        combined = combine_tables(estimates, squares, _LEVEL, rule)
         return combined.low.reshape(len(draws), -1), combined.high.reshape(len(draws), -1)
 
     def claims(self, results: Results) -> Iterator[Claim]:

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.numeric import Number, as_decimal, exact_sum, parse_decimal
-from dpbayes_cli.privacy.conversions import INFINITE
+from dpbayes_cli.privacy.conversions import INFINITE, epsilon_of_rho, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,
@@ -95,6 +95,9 @@ class Composition(Guarantee):
 
     def statement(self, delta: Decimal) -> Statement:
         statements = [*(gaussian.statement(delta) for gaussian in self._gaussian()), super().statement(delta)]
+        if 0 < self.delta < delta and self.rho.is_finite():
+            between = epsilon_of_rho(float(self.rho), float(delta - self.delta))
+            statements.append(Statement(round_up(between), delta, "zcdp"))
         return min(statements, key=lambda s: s.epsilon)
 
     def delta_at(self, epsilon: Number) -> Decimal:

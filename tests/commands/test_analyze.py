@@ -26,7 +26,7 @@ def joint_law(bundle: Path) -> Any:
     analysis = analysis_of(contents)
     value = dict(zip(analysis.parameters, analysis.samples.T, strict=True))
     law = np.ones((len(analysis.samples), 2, 3, 2, 4))
-    levels = [column.levels for column in contents.model.columns]
+    levels = [["no", "yes"], ["u", "v", "w"], ["0", "1"], ["<20", "20 to <40", "40 to <60", ">=60"]]
     for cell in np.ndindex(2, 3, 2, 4):
         c, *features = (levels[i][code] for i, code in enumerate(cell))
         law[:, *cell] = value[f"theta[class={c}]"]
