@@ -14,7 +14,7 @@ from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
-from dpbayes_cli.inference.groups.nested import LocationGrid, NestedSample, log_nested_density
+from dpbayes_cli.inference.groups.nested import LocationGrid, log_nested_density
 from dpbayes_cli.inference.groups.nested_counts import infer_nested_counts
 from dpbayes_cli.inference.groups.nested_summary import summarize_nested
 from dpbayes_cli.inference.groups.size_law import log_size_prior
