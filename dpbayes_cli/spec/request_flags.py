@@ -35,7 +35,7 @@ FLAGS: dict[str, Flag] = {
     "model": Flag("Request", ("--model",), "NAME", "the model; see: dpbayes models"),
     "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's default]; see: dpbayes models"),
     "column": Flag("Request", ("--column",), "NAME", "the column, or its position; not needed if only one"),
-    "by.column": Flag("Request", ("--by",), "COLUMN", "one posterior for each value; COUNTY,STATE for two levels"),
+    "by.column": Flag("Request", ("--by",), "COLUMN", "one posterior per value; COUNTY,STATE: two levels"),
     "by.values": Flag("Request", ("--groups",), "FILE", "public values of --by, one a line; or private"),
     "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
     "records": Flag("Request", ("--records",), "N", "the number of records, if public; it is checked"),
