@@ -161,8 +161,7 @@ class BoundedRange(Guarantee):
         epsilon: the pure epsilon of all parts.
         parts: the number of draws.
         points: (order, divergence) pairs in ascending order; may be empty.
-        shares: pairs of the epsilon that all parts spend on one of the independent draws, and the number of such draws;
-            empty if a part is one draw.
+        shares: the epsilons of independent draws that make up each part, with their numbers; empty if it is one draw.
     """
 
     kind: ClassVar[str] = "bounded-range"
@@ -184,8 +183,7 @@ class BoundedRange(Guarantee):
     @property
     def ranges(self) -> list[tuple[Decimal, int]]:
         """The ranges of independent draws, and the number of draws with each range."""
-        shares = self.shares or ((self.epsilon, 1),)
-        return [(_UP.divide(share, Decimal(self.parts)), number * self.parts) for share, number in shares]
+        return [(_UP.divide(e, Decimal(self.parts)), n * self.parts) for e, n in self.shares or ((self.epsilon, 1),)]
 
     @property
     def rho(self) -> Decimal:
