@@ -22,6 +22,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES, GROUPS, LARGER_GROUPS = "states.csv", "groups.parquet", "larger_groups.parquet"
+GROUP_SAMPLES = "group_samples.parquet"
 GroupKey = str | Sequence[str]
 """The key of a group or, if it is within a larger group, both keys."""
 States = list[list[list[float]]]  # the probabilities of hidden states, indexed by sequence, step and state

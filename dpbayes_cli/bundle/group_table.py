@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import OutputError
-from dpbayes_cli.bundle.files import GROUPS, LARGER_GROUPS, GroupKey
+from dpbayes_cli.bundle.files import GROUP_SAMPLES, GROUPS, LARGER_GROUPS, GroupKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpbayes_cli.base.numeric import Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.model import Model
     from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
 
@@ -27,12 +27,7 @@ def group_columns(keys: Sequence[GroupKey], parameters: Sequence[str], groups: G
     posterior of the number of valid records. If a group has several parameters, the name of the parameter follows, as
     in ``mean[yes]``.
     """
-    import numpy as np
-
-    columns: dict[str, Any] = {"key": np.array([key if isinstance(key, str) else key[0] for key in keys], dtype=object)}
-    if keys and not isinstance(keys[0], str):
-        columns["larger_group"] = np.array([key[1] for key in keys], dtype=object)
-    columns |= _summary_columns(parameters, groups)
+    columns = _key_columns(keys) | _summary_columns(parameters, groups)
     sizes = zip(("records", "records_q05", "records_q95"), groups.sizes.T, strict=True)
     return columns | {name: each.copy() for name, each in sizes}
 
@@ -67,8 +62,17 @@ def larger_names(keys: Sequence[GroupKey]) -> tuple[list[str], Integers]:
     return list(places), np.array(index, dtype=np.int64)
 
 
-def write_groups(directory: Path, keys: Sequence[GroupKey], model: Model, groups: GroupedPosterior) -> None:
-    """Write the table of groups and, if there are any, that of larger groups to new Parquet files.
+def write_groups(
+    directory: Path, keys: Sequence[GroupKey], model: Model, groups: GroupedPosterior, draws: Floats | None
+) -> None:
+    """Write the table of groups and, if there are any, that of larger groups and samples to new Parquet files.
+
+    Args:
+        directory: the directory of the files.
+        keys: the keys of the groups.
+        model: the model of groups.
+        groups: the posterior.
+        draws: draws of the parameters of all groups, shape (n_draws, n_groups, n_parameters); None to write none.
 
     Raises:
         OutputError: a file cannot be written.
@@ -76,12 +80,38 @@ def write_groups(directory: Path, keys: Sequence[GroupKey], model: Model, groups
     tables = {GROUPS: group_columns(keys, model.group_parameters, groups)}
     if groups.larger is not None:
         tables[LARGER_GROUPS] = larger_columns(keys, model.group_parameters, groups, groups.larger)
+    if draws is not None:
+        tables[GROUP_SAMPLES] = _sample_columns(keys, model.group_parameters, draws)
     for name, columns in tables.items():
         target = str(directory / name).replace("'", "''")
         with cursor(OutputError("the table of groups could not be written")) as engine:
             engine.register("group_table", columns)
             engine.execute(f"COPY group_table TO '{target}' (FORMAT parquet)")
             engine.unregister("group_table")
+
+
+def _sample_columns(keys: Sequence[GroupKey], parameters: Sequence[str], draws: Floats) -> dict[str, Any]:
+    """Return the columns of the samples: one row for each group, and one column for each draw.
+
+    They are those of the keys, ``parameter`` if there are several (one row for each of them), and ``draw_0``,
+    ``draw_1`` and so on, of single precision. A draw is joint: its numbers in all rows belong together.
+    """
+    import numpy as np
+
+    columns = {name: np.repeat(each, len(parameters)) for name, each in _key_columns(keys).items()}
+    if len(parameters) > 1:
+        columns["parameter"] = np.tile(np.array(parameters, dtype=object), len(keys))
+    values = draws.reshape(len(draws), -1).astype(np.float32)
+    return columns | {f"draw_{i}": row.copy() for i, row in enumerate(values)}
+
+
+def _key_columns(keys: Sequence[GroupKey]) -> dict[str, Any]:
+    import numpy as np
+
+    columns: dict[str, Any] = {"key": np.array([key if isinstance(key, str) else key[0] for key in keys], dtype=object)}
+    if keys and not isinstance(keys[0], str):
+        columns["larger_group"] = np.array([key[1] for key in keys], dtype=object)
+    return columns
 
 
 def _suffixes(parameters: Sequence[str]) -> list[str]:

@@ -141,7 +141,7 @@ def _infer_bundle(
             write_samples(directory / report.samples_file, analysis, spec.inference.format, labels)
             if analysis.groups is not None:
                 keys = keys_of(document, document.spec)
-                write_groups(directory, keys, analysis.model, analysis.groups)
+                write_groups(directory, keys, analysis.model, analysis.groups, analysis.group_draws)
             states = states_csv(analysis.model, rounded_states(analysis.states))
             if states is not None:
                 write_new(directory / STATES, states)

@@ -73,7 +73,11 @@ class KeyOption(click.Option):
     """A flag that sets the dotted ``key`` of a spec; ``is_list`` states whether the value is a list of texts."""
 
     def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
-        special: dict[str, Callable[[str], Any]] = {"prior": _parse_pairs, "by.column": _parse_names, "by.values": _parse_keys}
+        special: dict[str, Callable[[str], Any]] = {
+            "prior": _parse_pairs,
+            "by.column": _parse_names,
+            "by.values": _parse_keys,
+        }
         parse = special.get(key, _parse_list if is_list or key in LISTS else str)
         switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None} if flag.switch else {}
         name = _PREFIX + key.replace(".", _DOT)

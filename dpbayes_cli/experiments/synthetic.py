@@ -70,12 +70,12 @@ class SyntheticCase(Section, frozen=True, kw_only=True):
 class Synthetic(SimulatedStudy, frozen=True, kw_only=True):
     """How often 95 % intervals contain the coefficients of a logistic regression, and how wide the intervals are.
 
-    Each data set has two independent fair coins and a binary outcome. A release holds the noisy tables of the network
-    with all edges among the three columns. `analyze`: quantiles of the regression on each posterior draw of the joint
-    law. `rubin`: each of several synthetic tables comes from another posterior draw, and the regressions of the tables
-    are combined by Rubin's rules for fully synthetic data, with the variance integrated out; `rubin-t` approximates
-    this with a t distribution. `plug-in`: as `rubin`, but all tables come from the posterior mean of the
-    probabilities. `non-private`: as `analyze`, from exact counts.
+    Each data set has two independent fair coins and a binary outcome. A release holds the noisy tables of the
+    network with all edges among the three columns. `analyze`: quantiles of the regression on each posterior
+    draw of the joint law. `rubin`: each of several synthetic tables comes from another posterior draw, and
+    the regressions of the tables are combined by Rubin's rules for fully synthetic data, with the variance
+    integrated out; `rubin-t` approximates this with a t distribution. `plug-in`: as `rubin`, but all tables
+    come from the posterior mean of the probabilities. `non-private`: as `analyze`, from exact counts.
 
     Source: Raisa, Jalko, Kaski and Honkela 2023, the toy study of NAPSU-MQ; Raghunathan, Reiter and Rubin 2003.
     """

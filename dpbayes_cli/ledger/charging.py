@@ -280,7 +280,8 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
 def price_text(guarantee: Guarantee) -> str:
     """Return a guarantee as short text, such as "epsilon 1" or "rho 0.5"."""
     delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
-    for name, value in (("epsilon", guarantee.epsilon), ("mu", guarantee.mu), ("rho", guarantee.rho)):
+    for name in ("epsilon", "mu", "rho"):
+        value: Decimal = getattr(guarantee, name)  # one at a time: computing mu loads SciPy
         if value.is_finite():
             return f"{name} {decimal_text(value)}{delta}"
     below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""

@@ -135,8 +135,10 @@ class Statements:
         rows = self._add(rows.select(key=ibis.array(keys).unnest()))
         return self._query(rows.group_by("key").agg(n=rows.count()))
 
-    def group_query(self, policy: RecordPolicy) -> str:
-        """Return a query with one row (code of the key, number of records, sum of codes) per group of valid records.
+    def group_query(self, policy: RecordPolicy, *, squares: bool) -> str:
+        """Return a query with one row per group of valid records: code of the key, number of records, sum of codes.
+
+        With ``squares``, the sum of the squares of the codes follows.
 
         All other records are counted under the key ``EVERY_RECORD``.
         """
@@ -145,8 +147,11 @@ class Statements:
         is_valid = self._valid(rows)
         other = ibis.literal(EVERY_RECORD, type="int64")
         rows = self._add(rows.select(key=ibis.cases((is_valid, key), else_=other), code=ibis.cases((is_valid, code))))
-        total = rows.code.cast("decimal(38, 0)").sum()
-        return self._query(rows.group_by("key").agg(n=rows.count(), total=total))
+        sums = {"total": rows.code.cast("decimal(38, 0)").sum()}
+        if squares:
+            code = rows.code.cast("int64")
+            sums["squares"] = (code * code).cast("decimal(38, 0)").sum()
+        return self._query(rows.group_by("key").agg(n=rows.count(), **sums))
 
     def found_query(self, policy: RecordPolicy) -> str:
         """Return a query of the records of each key in the data; see ``found_keys`` for its rows."""

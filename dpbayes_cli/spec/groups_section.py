@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
@@ -27,6 +28,7 @@ Pair = Annotated[tuple[Level, ...], Meta(min_length=2, max_length=2)]
 The type is not ``tuple[Level, Level]``, because msgspec crashes on unions of it with texts.
 """
 _MAX_FILE_BYTES = 1 << 27
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
 class GroupsSection(Section, frozen=True, kw_only=True):
@@ -168,13 +170,16 @@ def read_release_file(path: Path) -> dict[str, Any]:
 def read_keys(path: Path, column: Any) -> list[Any]:
     """Return the keys in a file, one in each line; empty lines are left out.
 
+    A key may be quoted as in a CSV file: ``"North ""A"", East"`` is the key ``North "A", East``.
+
     Args:
         path: the file.
         column: the column of the keys. If it is a pair of columns, the file is a CSV file with a header that names
             both, and pairs of keys are returned.
 
     Raises:
-        SpecError: the file cannot be read, is not UTF-8 text, or lacks one of two columns.
+        SpecError: the file cannot be read, is not UTF-8 text, lacks one of two columns, or has a line that begins with
+            a quotation mark but is not one quoted key.
     """
     try:
         with path.open("rb") as file:
@@ -189,7 +194,21 @@ def read_keys(path: Path, column: Any) -> list[Any]:
         raise SpecError(f"{str(path)!r} is larger than {_MAX_FILE_BYTES >> 20} MiB", where="by.values")
     if isinstance(column, list | tuple):
         return _pairs_in(lines, [str(name) for name in column], str(path))
-    return [key for line in lines if (key := line.strip(BLANKS))]
+    return [_unquoted(key, i) for i, line in enumerate(lines, 1) if (key := line.strip(BLANKS))]
+
+
+def _unquoted(line: str, number: int) -> str:
+    """Return the key in a line."""
+    if not line.startswith('"'):
+        return line
+    quoted = _QUOTED.fullmatch(line)
+    if quoted is None:
+        raise SpecError(
+            f"line {number} of the keys begins with a quotation mark, but is not one quoted key",
+            where="by.values",
+            hint='write one key a line; quote a key that holds quotation marks, and double these: """A"" ward"',
+        )
+    return quoted[1].replace('""', '"').strip(BLANKS)
 
 
 def _pairs_in(lines: Sequence[str], columns: Sequence[str], path: str) -> list[list[str]]:
@@ -233,6 +252,9 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
         raise SpecError(reason, where="by.column", hint=hint)
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
+    if finds_keys(document) and model.sums_squares:
+        reason = f"keys that are found in the data do not serve {model.name}"
+        raise SpecError(reason, where="by.values", hint="list the keys, or use normal-mean, whose variance is known")
     value = document.get("column")
     if value is not None and (value == keys or (isinstance(keys, list | tuple) and value in keys)):
         reason = f"the column {value!r} holds the keys of the groups"

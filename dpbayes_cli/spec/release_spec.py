@@ -139,14 +139,16 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
     def check_samples(self, model: Model) -> None:
         """Raise ``SpecError`` if the samples of all parameters would take too much memory."""
-        samples = self.inference_options.value("samples") or 0
-        if len(model.parameters) * samples > _MOST_NUMBERS:
-            raise SpecError(
-                f"{samples:,} samples of {len(model.parameters):,} parameters are more than "
-                f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
-                where="inference.samples",
-                hint=f"at most {max(1, _MOST_NUMBERS // len(model.parameters)):,} samples",
-            )
+        of_groups = len(model.group_parameters) * len(model.group_keys)
+        for key, n_parameters in (("samples", len(model.parameters)), ("samples_per_group", of_groups)):
+            samples = self.inference_options.value(key) or 0
+            if n_parameters * samples > _MOST_NUMBERS:
+                raise SpecError(
+                    f"{samples:,} samples of {n_parameters:,} parameters are more than "
+                    f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
+                    where=f"inference.{key}",
+                    hint=f"at most {max(1, _MOST_NUMBERS // n_parameters):,} samples",
+                )
 
     @cached_property
     def private_bounds(self) -> PrivateBounds | None:

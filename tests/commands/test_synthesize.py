@@ -113,6 +113,7 @@ def test_released_draws_give_as_many_tables(spec: dict[str, Any], dpbayes: Cli, 
         assert "equally frequent" in Path("made", "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_what_has_no_joint_law_is_refused(dpbayes: Cli, coin: Path) -> None:
     dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "out").exits(0)
     dpbayes("synthesize", "out", "--out", "made").exits(3, "has no joint law")

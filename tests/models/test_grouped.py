@@ -17,6 +17,7 @@ from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.grouped import GroupedModel
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
+from dpbayes_cli.models.normal import Normal, NormalPrior
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.frame import FrameSource
@@ -27,6 +28,7 @@ BASES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "texts": (DirichletCategorical(("x", "y", "z"), (1.0,) * 3), ("x", "y", "z", "?")),
     "counts": (GammaPoisson(3, 1.0, 1.0), ("0", "1", "3", "9", "-", "2.5")),
     "counts within bounds": (GammaPoisson(3, 1.0, 1.0, "drop"), ("0", "3", "9", "-")),
+    "normal numbers": (Normal(0.0, 2.0, NormalPrior(spread=1.0)), ("0", "2", "1", "1.7", "9", "-")),
 }
 POLICIES = {
     "drop": RecordPolicy(Neighbors.REPLACE_ONE),
@@ -64,7 +66,7 @@ def test_no_record_changes_the_statistic_by_more_than_its_sensitivity(name: str,
     assert (changes**2).sum(axis=1).max() == statistic.sensitivity_l2_squared
     assert abs(changes).max() == statistic.largest_change
     assert not any(contribution(model, policy, key, value).any() for key in ("unlisted", "") for value in values)
-    law = DiscreteLaplace(5.0)
+    law = DiscreteLaplace(max(5.0, statistic.sensitivity_l1 / 4.0))
     shifts = [tuple(change) for change in np.unique(abs(changes), axis=0).tolist()]
     for order in (Decimal(2), Decimal(32)):
         true = max(float(law.privacy([shift]).rdp(order)) for shift in shifts if any(shift))

@@ -101,6 +101,13 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
         low, high = float_text(column.lower), float_text(column.upper)
         no_key = "the key is not listed" if isinstance(first, SumsByGroup) else "there is no key"
         of_group = f"to its group; nothing if the number is invalid or {no_key}"
+        if isinstance(first, SumsByGroup) and first.squares:
+            scaled = f"where x is {column.role} with {low} to {high} mapped to {-steps} to {steps}, rounded to the grid"
+            return {
+                "sum": f"{2 * steps} x {of_group}; {scaled}",
+                "square": f"x^2 {of_group}",
+                "valid": f"{steps**2} {of_group}",
+            }
         return {
             "sum": f"{column.role} ({low} to {high} mapped to {-steps} to {steps}), rounded to the grid, {of_group}",
             "valid": f"{steps} {of_group}",

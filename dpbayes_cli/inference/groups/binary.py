@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
     from dpbayes_cli.inference.groups.selection import PublishedSizes
 
-_POINTS = 256
-_LEAST_ESS = 300.0
+_FEWEST_POINTS, _MOST_POINTS = 256, 1024
+_PAIRS = 8192
+"""About this many pairs of a group and a point of hyperparameters are computed in each round, within these limits: the
+hyperparameters of few groups have wide posteriors, but points then cost little."""
+_LEAST_ESS_SHARE = 1.17
 _SUMMARY_POINTS = 512
 _TRIM_POINTS = 16
 _START_KAPPAS = (3.0, 30.0, 300.0)
@@ -190,7 +193,8 @@ def infer_blocks(
 
     proposal = peak_proposal(log_density, starts)
     blocks = blocks.trimmed(prior.law(proposal.draw(_TRIM_POINTS, rng)))
-    sample = sample_around(log_density, proposal, _POINTS, _LEAST_ESS, rng)
+    n_points = int(np.clip(_PAIRS // sum(len(each) for each in blocks.members), _FEWEST_POINTS, _MOST_POINTS))
+    sample = sample_around(log_density, proposal, n_points, _LEAST_ESS_SHARE * n_points, rng)
     blocks = blocks.trimmed(prior.law(sample.thin(_TRIM_POINTS, rng)))
     return BinaryGroups(blocks, prior, sample, published is not None)
 

@@ -11,7 +11,7 @@ from dpbayes_cli.core.columns import AnyColumn, Column, LargerGroups, NumericCol
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
 from dpbayes_cli.core.model import Model, NoisyStatistics
-from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyGroups
+from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, GroupedSums, NoisyGroups
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import FoundGroups, GroupNames, Statistic, SumsByGroup, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import Simulated
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats
 
 KEY, PARENT = "group", "larger group"
 
@@ -46,8 +48,16 @@ class Groupable(NoisyStatistics):
         return GroupedModel(self, key_column, value_column, keys, key_delta, parents)
 
     @abstractmethod
-    def group_outcome(self) -> GroupedCounts | GroupedSums:
+    def group_outcome(self) -> GroupedCounts | GroupedSums | GroupedMoments:
         """Return what is observed of each record of a group, with the stated prior."""
+
+    def parameters_by_group(self) -> tuple[str, ...]:
+        """Return the names of the parameters that each group has; groups have all others in common."""
+        return self.parameters
+
+    def group_facts(self, column: str, estimates: Sequence[float]) -> tuple[Fact, ...]:
+        """Return the result for an average group, given the estimates of what the groups have in common."""
+        return self.findings(column, estimates[: len(self.parameters)]).facts
 
 
 @dataclass(frozen=True)
@@ -110,8 +120,17 @@ class GroupedModel(NoisyStatistics):
         return (self.key_column, *between, self.value_column or "")
 
     @property
+    def sums_squares(self) -> bool:  # type: ignore[override]
+        """Whether the statistic of a group holds the sum of squares."""
+        return self.base.sums_squares
+
+    @property
+    def group_keys(self) -> tuple[str, ...]:
+        return self.keys
+
+    @property
     def group_parameters(self) -> tuple[str, ...]:
-        return self.base.parameters
+        return self.base.parameters_by_group()
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -120,6 +139,8 @@ class GroupedModel(NoisyStatistics):
         With larger groups, the standard deviations are those of groups in one larger group, and of the means of larger
         groups.
         """
+        if self.base.sums_squares:
+            return ("mean", "sd", "sd within", "records")
         between = ("sd of larger groups",) if self.parents is not None and self.parents.pooled else ()
         if len(self.group_parameters) == 1:
             return ("mean", "sd", *between, "records")
@@ -129,7 +150,12 @@ class GroupedModel(NoisyStatistics):
     def component_names(self) -> tuple[str, ...]:
         """The names of the components of one group's statistic."""
         values = self.base.columns[0]
-        return ("sum", "valid") if isinstance(values, NumericColumn) else tuple(values.levels)
+        if not isinstance(values, NumericColumn):
+            return tuple(values.levels)
+        return ("sum", "square", "valid") if self.base.sums_squares else ("sum", "valid")
+
+    def draw_outcomes(self, parameter: float, common: Sequence[float], size: int, rng: np.random.Generator) -> Floats:
+        return self.base.draw_outcomes(parameter, common, size, rng)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the predictive law of a record of a new group; empty if the mean parameters do not give it."""
@@ -139,7 +165,7 @@ class GroupedModel(NoisyStatistics):
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the result for an average group."""
-        facts = self.base.findings(column, estimates[: len(self.group_parameters)]).facts
+        facts = self.base.group_facts(column, estimates)
         if not self.base.has_linear_mean:  # the mean of a convex function is not that function of the mean
             names = self.group_parameters
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
@@ -156,7 +182,11 @@ class GroupedModel(NoisyStatistics):
             2 * steps, and its squared L2 norm 2 * steps^2, attained at a bound. Under replace-one, two groups change by
             these amounts. Within one group, the sum changes by at most 2 * steps if the number of records stays the
             same. With one group, the limits are those of ``sum_statistic``. If the keys are found in the data, these
-            are the limits for the groups that both neighbors have; see ``KeyThreshold`` for all others.
+            are the limits for the groups that both neighbors have; see ``KeyThreshold`` for all others. With squares, a
+            record adds (2 v, v^2, 1) in one group, in units of steps^2 and with |v| <= 1, hence at most (2, 1, 1) in
+            each component. Within one group, two records differ by (2 d, d s, 0) with d = v - w and |s| = |v + w| <= 2
+            - |d|. The larger one of these is 2 |d| <= 4, and their sum at most 4 |d| - d^2 <= 4, so that (4, 0, 0)
+            costs at least as much.
         Source: design notes, groups.
         """
         add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
@@ -176,6 +206,14 @@ class GroupedModel(NoisyStatistics):
         steps = values.steps
         upper, lower = values.cell(1.0), values.cell(0.0)
         witness = Witness((*first_key, upper), None if add_remove else (*other_key, lower))
+        if self.base.sums_squares:
+            one, change = (2 * steps**2, steps**2, steps**2), 4 * steps**2
+            shifts = (one,) if add_remove else ((change,), *([one + one] if several else []))
+            apart = None if add_remove else Witness((*first_key, upper), (*first_key, lower))
+            l1, squared = max(map(sum, shifts)), max(sum(x * x for x in shift) for shift in shifts)
+            squares = SumsByGroup((KEY, values.role), len(keys), squares=True)
+            largest = max(map(max, shifts))
+            return Statistic(names, (squares,), l1, witness, squared, apart, largest_change=largest, shifts=shifts)
         l1 = 4 * steps if several and not add_remove else 2 * steps
         squared = 2 * steps**2 if add_remove else 4 * steps**2
         one_group, two_groups = (steps, steps), (steps,) * 4
