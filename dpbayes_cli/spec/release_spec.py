@@ -15,7 +15,9 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
+from dpbayes_cli.core.private_choice import Chosen, PrivateChoice
 from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.private_tree import PrivateTree
 from dpbayes_cli.core.registry import check_supports, mechanism_type, model_type
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -34,6 +36,12 @@ from dpbayes_cli.spec.option_sections import InferenceSection, PrivacySection, S
 from dpbayes_cli.spec.public_reasons import REASONS, with_reasons_apart
 from dpbayes_cli.spec.request_flags import description_of
 from dpbayes_cli.spec.source_section import SourceSection
+from dpbayes_cli.spec.structure_section import (
+    StructureSection,
+    check_place_of_structure,
+    domain_with_tree,
+    no_structure,
+)
 from dpbayes_cli.spec.version_1 import canonical_request, former_inference, former_prior, renamed_in
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -63,6 +71,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
     domain: Section
     prior: Section
     bounds: BoundsSection | None = None
+    structure: StructureSection | None = None
     mechanism: Annotated[str, Meta(description="the name of a mechanism; see: dpbayes mechanisms")] = "laplace"
     dataset: Annotated[str | None, Meta(description=description_of("dataset"))] = None
     data: Annotated[
@@ -100,26 +109,27 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         if mistakes:
             raise joined(mistakes)
 
-    def build_model(self, bounds: tuple[float, float] | None = None) -> Model:
+    def build_model(self, chosen: Chosen | None = None) -> Model:
         """Build the statistical model that the spec states.
 
         Args:
-            bounds: the bounds that were found privately, if the spec requests private bounds; None stands for the whole
-                public range, which is used before they are found.
+            chosen: the bounds or the structure that were found privately, if the spec requests this; None stands for
+                the whole public range of numbers, or for a star, which are used before they are found.
 
         Raises:
-            SpecError: the domain, the bounds and the prior do not fit each other.
+            SpecError: the domain, what was chosen and the prior do not fit each other.
         """
-        model = model_type(self.model).build(self.domain_at(bounds), self.prior)
+        model = model_type(self.model).build(self.domain_at(chosen), self.prior)
         return model if self.by is None else model.grouped(self.by.column, self.column, self.by.values)
 
-    def domain_at(self, bounds: tuple[float, float] | None) -> Section:
-        """Return the domain with all its bounds; see ``build_model``."""
-        law = self.private_bounds
-        if law is not None:
-            return domain_between(model_type(self.model), law, self.domain, bounds)
-        if bounds is not None:
-            raise SpecError("bounds were given, but the spec does not request private bounds", where="bounds")
+    def domain_at(self, chosen: Chosen | None) -> Section:
+        """Return the domain with what was chosen; see ``build_model``."""
+        if self.private_bounds is not None:
+            return domain_between(model_type(self.model), self.private_bounds, self.domain, chosen)
+        if self.private_tree is not None:
+            return domain_with_tree(model_type(self.model), self.private_tree, self.domain, chosen)
+        if chosen is not None:
+            raise SpecError("bounds or parents were given, but the spec does not request a private choice")
         return self.domain
 
     def check_samples(self, model: Model) -> None:
@@ -139,6 +149,18 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         if self.bounds is None:
             return None
         return self.bounds.law(model_type(self.model), self.policy, self.domain)
+
+    @cached_property
+    def private_tree(self) -> PrivateTree | None:
+        """The law by which a tree is found privately; None if the domain states the structure."""
+        if self.structure is None:
+            return None
+        return self.structure.law(model_type(self.model), self.policy, self.domain, self.options.value("epsilon"))
+
+    @property
+    def private_choice(self) -> PrivateChoice | None:
+        """The law of what is found privately; None if the domain states everything."""
+        return self.private_bounds or self.private_tree
 
     @cached_property
     def policy(self) -> RecordPolicy:
@@ -202,13 +224,13 @@ def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def spec_type(
-    model: str, mechanism: str | None = None, *, private_bounds: bool = False, has_groups: bool = False
+    model: str, mechanism: str | None = None, *, private: str = "", has_groups: bool = False
 ) -> type[ReleaseSpec]:
     """Return the type of specs for a model and a mechanism: common keys, the model's domain and prior, and options.
 
     Args:
         mechanism: the name of the mechanism; None: the model's default.
-        private_bounds: whether the spec states ``bounds`` in place of the bounds in the domain.
+        private: ``bounds`` or ``structure`` if the spec has this section in place of keys of the domain.
         has_groups: whether the spec states ``by``, the groups of the records.
 
     Raises:
@@ -218,20 +240,22 @@ def spec_type(
     mechanism_class = mechanism_type(mechanism or kind.default_mechanism)
     check_supports(mechanism_class, kind)
     name = "".join(part.capitalize() for part in f"{model}-by-{mechanism_class.name}".split("-"))
-    name += "PrivateBoundsSpec" if private_bounds else "GroupsSpec" if has_groups else "Spec"
+    name += f"Private{private.capitalize()}Spec" if private else "GroupsSpec" if has_groups else "Spec"
     read = mechanism_class.options_for(kind)
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, mechanism_class, grouped=has_groups), INFERENCE)
     by_default = (mechanism_class.name,) if mechanism_class.name == kind.default_mechanism else ()
-    if private_bounds:
+    if private == "bounds":
         check_place_of_bounds(kind, {})
-    domain = unbounded_domain(kind) if private_bounds else kind.domain_type
-    bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (no_bounds(kind), None)
+    domain = unbounded_domain(kind) if private == "bounds" else kind.domain_type
+    bounds: tuple[Any, ...] = (BoundsSection,) if private == "bounds" else (no_bounds(kind), None)
+    structure: tuple[Any, ...] = (StructureSection,) if private == "structure" else (no_structure(kind), None)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
         ("domain", domain, *_default(domain)),
         ("bounds", *bounds),
+        ("structure", *structure),
         ("prior", kind.prior_type, *_default(kind.prior_type)),
         ("by", GroupsSection if has_groups else None, *(() if has_groups else (None,))),
         ("mechanism", Annotated[Literal[mechanism_class.name], Meta(description=mechanism_class.summary)], *by_default),
@@ -278,12 +302,15 @@ def build_spec(document: dict[str, Any], *, needs_cost: bool = False) -> Release
 
 
 def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[str, Any]) -> type[ReleaseSpec]:
-    is_private, has_groups = (document.get(key) is not None for key in ("bounds", "by"))
-    if is_private:
+    has_bounds, has_structure, has_groups = (document.get(key) is not None for key in ("bounds", "structure", "by"))
+    if has_structure:
+        check_place_of_structure(model, document)
+    if has_bounds:
         check_place_of_bounds(model, document)
     if has_groups:
         check_groups(model, mechanism.name, document)
-    return spec_type(model.name, mechanism.name, private_bounds=is_private, has_groups=has_groups)
+    private = "bounds" if has_bounds else "structure" if has_structure else ""
+    return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups)
 
 
 def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:

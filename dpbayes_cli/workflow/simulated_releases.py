@@ -219,8 +219,9 @@ class NoiseSimulation(Simulation):
 
     def _release(self) -> tuple[tuple[float, ...], NoisyObservation, NoisyObservation]:
         planned, plan = self.planned, self.planned.plan
-        if plan.bounds is not None:
-            return simulate_with_private_bounds(planned, plan.bounds, self.n_records, self.data_rng)
+        bounds = planned.spec.private_bounds
+        if bounds is not None:
+            return simulate_with_private_bounds(planned, bounds, self.n_records, self.data_rng)
         statistic = plan.final_step.statistic
         theta, values = self._statistical.simulated_statistic(statistic, planned.policy, self.n_records, self.data_rng)
         noisy, exact = _observations(planned, values, self.n_records, self.release_rng)
@@ -234,7 +235,7 @@ def simulate_with_private_bounds(
     full_range = law.grid.column("value", law.outside)
     theta, histogram = planned.model.simulated_histogram(full_range, n_records, rng)
     lower, upper = law.simulate(histogram, rng)
-    narrowed = planned.at_bounds((law.grid.value(lower), law.grid.value(upper)))
+    narrowed = planned.at_choice(law.values_at((lower, upper)))
     column = require_type(narrowed.model.columns[0], NumericColumn)
     codes = law.codes(histogram, lower, upper, column)
     values = evaluate_codes(narrowed.plan.final_step.statistic, column, codes)

@@ -61,12 +61,12 @@ def _groups(document: ReleaseDocument) -> list[str]:
 
 
 def _request(document: ReleaseDocument) -> str:
-    bounds, by = wording.bounds_text(document), document.spec.get("by")
+    (key, found), by = wording.choice_text(document), document.spec.get("by")
     lines = [
         f"- Release: `{document.release_id}`",
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
-        *([f"- Bounds: {bounds}"] if bounds else []),
+        *([f"- {key.capitalize()}: {found}"] if key else []),
         *([f"- Groups: {len(by['values']):,} public keys of the column `{by['column']}`"] if by else []),
         "- Prior: " + _escape(prior_text(document), _MARKS),
         f"- One record: one {document.record_unit}; number of records: {wording.records_text(document)}",
