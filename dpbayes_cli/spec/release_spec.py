@@ -38,9 +38,9 @@ from dpbayes_cli.spec.request_flags import description_of
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.spec.structure_section import (
     StructureSection,
-    check_place_of_structure,
     domain_with_tree,
     no_structure,
+    private_section,
 )
 from dpbayes_cli.spec.version_1 import canonical_request, former_inference, former_prior, renamed_in
 
@@ -302,14 +302,9 @@ def build_spec(document: dict[str, Any], *, needs_cost: bool = False) -> Release
 
 
 def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[str, Any]) -> type[ReleaseSpec]:
-    has_bounds, has_structure, has_groups = (document.get(key) is not None for key in ("bounds", "structure", "by"))
-    if has_structure:
-        check_place_of_structure(model, document)
-    if has_bounds:
-        check_place_of_bounds(model, document)
+    private, has_groups = private_section(model, document), document.get("by") is not None
     if has_groups:
         check_groups(model, mechanism.name, document)
-    private = "bounds" if has_bounds else "structure" if has_structure else ""
     return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups)
 
 

@@ -17,6 +17,7 @@ from dpbayes_cli.core.private_tree import PrivateTree
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.bounds_section import check_place_of_bounds
 from dpbayes_cli.spec.convert_section import Exact, exact_number
 
 _PLACE = "structure.private"
@@ -123,12 +124,22 @@ def domain_with_tree(model: type[Model], law: PrivateTree, domain: Section, chos
     return model.with_parents(domain, parents)
 
 
-def check_place_of_structure(model: type[Model], document: Mapping[str, Any]) -> None:
-    """Raise ``SpecError`` if a request for a private structure is for a model that has none, or for private bounds."""
-    if not model.has_private_trees or document.get("bounds") is not None:
-        raise SpecError(
-            f"the structure of {model.name} cannot be found privately", where="structure", hint="leave it out"
-        )
+def private_section(model: type[Model], document: Mapping[str, Any]) -> str:
+    """Return ``structure`` or ``bounds`` if a request has this section, else an empty text.
+
+    Raises:
+        SpecError: the model has no structure or no bounds that can be found privately, or states them too.
+    """
+    if document.get("structure") is not None:
+        if not model.has_private_trees:
+            raise SpecError(
+                f"the structure of {model.name} cannot be found privately", where="structure", hint="leave it out"
+            )
+        return "structure"
+    if document.get("bounds") is not None:
+        check_place_of_bounds(model, document)
+        return "bounds"
+    return ""
 
 
 def no_structure(kind: type[Model]) -> Any:
