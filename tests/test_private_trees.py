@@ -14,6 +14,7 @@ import yaml
 from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.tree_split import simulate_tree_split
 from tests.conftest import Cli
 from tests.schemas import check_document
 
@@ -89,7 +90,7 @@ def test_tree_and_tables_are_charged_once_verified_and_replayed(dpbayes: Cli, to
     assert dpbayes("infer", "out").code == 7
 
 
-def stated(**changes: Any) -> dict[str, Any]:
+def stated(**changes: Any) -> Any:
     return json.loads(json.dumps({**SPEC, **changes}), parse_int=str, parse_float=str)
 
 
@@ -98,7 +99,7 @@ def test_the_price_is_composed_of_bounded_range_and_that_of_the_tables() -> None
     gaussian = stated(mechanism="gaussian", privacy={"rho": "0.01"}, structure={"private": {"epsilon": "0.3"}})
     assert price(build_spec(gaussian)).plan.guarantee.rho == Decimal("0.01375")
     default = price(build_spec(stated(privacy={"epsilon": "1"}, structure={"private": {}}))).plan
-    assert [step.guarantee.epsilon for step in default.steps] == [Decimal("0.4"), Decimal(1)]
+    assert [step.guarantee.epsilon for step in default.steps] == [Decimal("0.25"), Decimal(1)]
 
 
 def test_requests_without_a_private_tree_are_refused(dpbayes: Cli, toy: Path, ledger_path: Path) -> None:
@@ -124,3 +125,25 @@ def test_requests_without_a_private_tree_are_refused(dpbayes: Cli, toy: Path, le
         done = dpbayes("release", toy, "--spec", "spec.yaml", "--out", "out")
         assert (done.code, says in done.err) == (3, True), (says, done.err)
     assert not ledger_path.exists()
+
+
+@pytest.mark.slow
+def test_a_plan_prints_both_prices_and_recommends_a_split(dpbayes: Cli, toy: Path) -> None:
+    Path("spec.yaml").write_text(
+        yaml.safe_dump(stated(privacy={"epsilon": "3"}, structure={"private": {"epsilon": "2"}}))
+    )
+    planned = dpbayes("plan", "--spec", "spec.yaml", "--records", "300", "--trials", "2", "--json").json
+    assert [planned["steps"][name]["epsilon"] for name in ("structure", "statistics")] == [2.0, 3.0]
+    known, split = planned["sentences"][2:4]
+    assert known == "These numbers are for a tree that is known in advance."
+    assert split.startswith("Of epsilon 5 in all, ")
+    assert split.endswith("with the requested 2.")
+
+
+def test_the_simulated_errors_are_smallest_between_the_extremes() -> None:
+    """With 5 % of a small budget the tree is nearly random; with 70 % the tables are mostly noise."""
+    split = simulate_tree_split(price(build_spec(stated(privacy={"epsilon": "1"}, structure={"private": {}}))), 1000)
+    assert split is not None
+    shares = sorted(split.errors)
+    assert min(split.errors.values()) < 0.9 * min(split.errors[shares[0]], split.errors[shares[-1]])
+    assert (split.total, split.stated) == (Decimal("1.25"), Decimal("0.2"))

@@ -183,7 +183,7 @@ class PrivateTree(PrivateChoice):
         Privacy: see the class; only the tree is returned.
         Source: see the class.
         """
-        scores = self.scores(self._counts(evidence), evidence.n_records)
+        scores = self.scores(self.counts(evidence), evidence.n_records)
         power = self.power(evidence.n_records)
         return self.directed(self.spanning_tree(scores, lambda losses: self.weights(losses, power).draw(1)[0]))
 
@@ -236,7 +236,7 @@ class PrivateTree(PrivateChoice):
         self, evidence: ExactEvidence, chosen: Chosen, columns: Sequence[AnyColumn], statistic: Statistic
     ) -> tuple[int, ...]:
         """Return the tables of the chosen tree, computed from the counts of pairs."""
-        counts, index = self._counts(evidence), {name: i for i, name in enumerate(self.names)}
+        counts, index = self.counts(evidence), {name: i for i, name in enumerate(self.names)}
         values: list[int] = []
         for table in statistic.tables:
             axes = [index[role] for role in table.roles]
@@ -247,7 +247,8 @@ class PrivateTree(PrivateChoice):
             values += (pair if axes[0] == a else pair.T).ravel().tolist()
         return tuple(values)
 
-    def _counts(self, evidence: ExactEvidence) -> dict[Edge, Integers]:
+    def counts(self, evidence: ExactEvidence) -> dict[Edge, Integers]:
+        """Return the table of each pair that the first step read."""
         shapes = [(self.sizes[a], self.sizes[b]) for a, b in self.edges]
         ends = list(itertools.accumulate(map(math.prod, shapes)))[:-1]
         parts = np.split(np.array(evidence.values, dtype=np.int64), ends)

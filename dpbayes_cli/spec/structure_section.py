@@ -21,8 +21,8 @@ from dpbayes_cli.spec.bounds_section import check_place_of_bounds
 from dpbayes_cli.spec.convert_section import Exact, exact_number
 
 _PLACE = "structure.private"
-TREE_PER_TABLES = Decimal("0.4")
-"""The default epsilon of the tree, as a multiple of the epsilon of the tables: 2/7 of the total."""
+TREE_PER_TABLES = Decimal("0.25")
+"""The default epsilon of the tree, as a multiple of the epsilon of the tables: a fifth of the total."""
 
 
 class PrivateStructureSection(Section, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class PrivateStructureSection(Section, frozen=True, kw_only=True):
     epsilon: Annotated[
         Exact | None,
         Meta(
-            description="privacy cost of the tree, on top of that of the tables [0.4 times the epsilon of the tables]"
+            description="privacy cost of the tree, on top of that of the tables [0.25 times the epsilon of the tables]"
         ),
     ] = None
 
