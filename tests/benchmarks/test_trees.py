@@ -127,6 +127,7 @@ def show(what: str, values: Sequence[float], rho: float) -> None:
     print(f"{what}, rho {rho:.5f}: {np.mean(values):.4f} ({', '.join(f'{v:.4f}' for v in values)})", flush=True)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_private_tree_of_adult_beside_mst() -> None:
     planned = planned_release()
     rho = float(planned.plan.guarantee.rho)
