@@ -200,8 +200,8 @@ def corrections_page() -> str:
     """Return the page of what differs from the papers; subjects with the same corrections share a section."""
     lines = [
         "",
-        "Where dpbayes does something else than the papers on which it rests, and why. A mechanism or model that is "
-        "not listed follows its paper. `dpbayes explain NAME` prints the same text.",
+        "Where dpbayes departs from the papers on which it rests, and why. A mechanism or model that is not listed "
+        "follows its paper. `dpbayes explain NAME` prints the same text.",
     ]
     shared: dict[str, list[type[Model] | type[Mechanism]]] = {}
     for subject in [*map(mechanism_type, mechanism_names()), *map(model_type, model_names())]:

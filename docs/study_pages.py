@@ -84,27 +84,30 @@ def write_gallery() -> None:
 
 
 def write_benchmarks(results: Path) -> None:
-    """Write the page of the benchmarks, if they were run."""
-    measured = results / "benchmarks.xml"
+    """Write the page of the benchmarks with those that were run; the others stay."""
+    measured, page = results / "benchmarks.xml", PAGES / "benchmarks.md"
     if not measured.exists():
         return
+    old = page.read_text(encoding="utf-8") if page.exists() else ""
+    blocks = {each.partition("\n")[0]: each.rstrip() for each in re.split(r"^## ", old, flags=re.MULTILINE)[1:]}
     about = (
         "Each block is what one benchmark printed. Times are seconds on two cores, which may have done other work at "
     )
     about += "the same time. The ratios within a block come from one run."
-    lines = ["# Benchmarks", "", *textwrap.wrap(about, 110), ""]
+    head = "\n".join(["# Benchmarks", "", *textwrap.wrap(about, 110)])
     for case in ET.parse(measured).iter("testcase"):  # noqa: S314 - our own file
         name = case.attrib["name"].removeprefix("test_").replace("_", " ")
         lines_of = (case.findtext("system-out") or "").splitlines()
         printed = "\n".join(line for line in lines_of if not line.startswith("----")).strip("\n")
         if printed:
-            lines += [f"## {name[:1].upper()}{name[1:]}", "", "```text", printed, "```", ""]
+            title = f"{name[:1].upper()}{name[1:]}"
+            blocks[title] = f"{title}\n\n```text\n{printed}\n```"
     table = results / "plan-and-audit.txt"
     if table.exists():
         shown = table.read_text(encoding="utf-8").strip("\n")
         about = "CPU and wall seconds of a whole process for 1,000 records; > means that it was stopped after 120 s."
-        lines += ["## `plan` and `audit`", "", about, "", "```text", shown, "```", ""]
-    (PAGES / "benchmarks.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+        blocks["`plan` and `audit`"] = f"`plan` and `audit`\n\n{about}\n\n```text\n{shown}\n```"
+    page.write_text("\n\n## ".join([head, *blocks.values()]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ __version__ = "0.4.0"
 __all__ = [
     "Ledger",
     "Schedule",
+    "analyze",
+    "combine",
     "compose",
     "evaluate",
     "infer",
@@ -16,13 +18,17 @@ __all__ = [
     "predict",
     "release",
     "report",
+    "synthesize",
     "verify",
 ]
 
 _IN_MODULES = {
     "Ledger": ("accounts", "Accounts"),
     "Schedule": ("schedules", "ScheduledReleases"),
+    "analyze": ("analyses", "analyze"),
+    "combine": ("analyses", "combine"),
     "plan": ("request", "plan"),
+    "synthesize": ("analyses", "synthesize"),
 }
 
 

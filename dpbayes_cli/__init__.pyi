@@ -1,6 +1,9 @@
 from dpbayes_cli import mechanisms as mechanisms
 from dpbayes_cli import models as models
 from dpbayes_cli.api.accounts import Accounts as Ledger
+from dpbayes_cli.api.analyses import analyze as analyze
+from dpbayes_cli.api.analyses import combine as combine
+from dpbayes_cli.api.analyses import synthesize as synthesize
 from dpbayes_cli.api.released import compose as compose
 from dpbayes_cli.api.released import evaluate as evaluate
 from dpbayes_cli.api.released import infer as infer
@@ -15,6 +18,8 @@ from dpbayes_cli.api.schedules import ScheduledReleases as Schedule
 __all__ = [
     "Ledger",
     "Schedule",
+    "analyze",
+    "combine",
     "compose",
     "evaluate",
     "infer",
@@ -25,6 +30,7 @@ __all__ = [
     "predict",
     "release",
     "report",
+    "synthesize",
     "verify",
 ]
 __version__: str

@@ -31,6 +31,8 @@ COMMANDS = {
     "plan": "Show the cost and the precision of a release, without data.",
     "infer": "Analyze a bundle again: free, without data.",
     "predict": "Predict a column of new records from a bundle: free.",
+    "analyze": "Regressions, means and tables from a bundle: free.",
+    "synthesize": "Draw synthetic tables from a bundle: free.",
     "evaluate": "Score the predictions of a bundle on labeled records.",
     "verify": "Check that a bundle is consistent and was charged.",
     "audit": "Test a privacy guarantee by attacks on made-up data.",

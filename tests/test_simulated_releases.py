@@ -129,6 +129,15 @@ def test_simulations_at_two_costs_see_the_same_data() -> None:
     assert dear.data_rng.random() == cheap.data_rng.random()
 
 
+def test_means_of_simulated_data_sets_are_inside_the_bounds() -> None:
+    """The prior puts 37 % of the rates above the bound: nine in ten data sets gave at most 310, not 4."""
+    rates = {"model": "gamma-poisson", "domain": {"upper": 100}, "privacy": {"epsilon": "0.5"}}
+    expected = plan_mechanism(build_spec(rates), 300, SimulationEffort(trials=40)).expected
+    assert expected is not None
+    interval = expected.intervals["rate"]
+    assert interval.width_9_in_10 < 3.0 * interval.width.median
+
+
 def test_a_data_set_has_the_smallest_cost_that_its_widths_imply() -> None:
     """Squared widths are a + b / cost^2. The third data set never reaches the target, the fourth always does."""
     offsets, scales = np.array([0.0, 0.75, 2.0, 0.0]), np.array([1.0, 1.0, 1.0, 0.01])

@@ -82,7 +82,8 @@ def plan(model: Request, mechanism: MechanismChoice | None = None, **keys: Any) 
         mechanism: a chosen mechanism; if None, the default mechanism.
         keys: further keys of a spec, such as ``column="relapsed"``, ``on_invalid="drop"``,
             ``neighbors="add-remove"``, ``unit="patient_id"``, ``source={"delimiter": ";"}``,
-            ``by={"column": "hospital", "file": "hospitals.txt"}`` or ``inference={"samples": 1000}``.
+            ``by={"column": "hospital", "file": "hospitals.txt"}`` or ``inference={"samples": 1000}``. The keys of
+            groups are found in the data with ``by={"column": "hospital", "values": "private"}`` and ``delta="1e-6"``.
 
     Raises:
         SpecError: the request is wrong, or no guarantee can be given for it.
@@ -96,7 +97,7 @@ def plan(model: Request, mechanism: MechanismChoice | None = None, **keys: Any) 
     return request
 
 
-_IN_PRIVACY = ("neighbors", "unit")
+_IN_PRIVACY = ("neighbors", "unit", "delta")
 
 
 def _stated(model: Request) -> dict[str, Any]:

@@ -35,7 +35,7 @@ FALSE_ALARM = 1e-6
 _MAX_DRAWS, _MAX_DRAWS_THOROUGH = 20_000, 200_000
 _MIN_DRAWS = 200
 _FIRST_BATCH, _FIRST_SAMPLER_BATCH = 16, 2000
-"""Number of releases in the first batch; larger for samplers, which compute their law once for each batch."""
+"""Number of releases in the first batch; larger for exact samplers, which compute their law once for each batch."""
 _MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
 _MAX_NUMBERS = 10_000_000
 _MAX_PAIRS = 3
@@ -249,8 +249,9 @@ class _Attack:
 
     def _drawn(self, pair: Pair, most: int, share: float) -> tuple[Floats, Floats]:
         released: tuple[list[Floats], list[Floats]] = ([], [])
-        n, at_once = 0, self.planned.plan.final_step.law.draws_at_once
-        size = _FIRST_SAMPLER_BATCH if at_once else _FIRST_BATCH
+        n, law = 0, self.planned.plan.final_step.law
+        is_exact = law.draws_at_once and not law.has_normal_approximation
+        size = _FIRST_SAMPLER_BATCH if is_exact else _FIRST_BATCH
         while n < most and (self.clock.before(share, "releasing from neighboring data sets") or not n):
             size = min(size, most - n)
             start = time.monotonic()

@@ -79,11 +79,13 @@ class Choices:
 
     def stream(self) -> Stream | None:
         """Return a stream that repeats these choices; None if they cannot be repeated."""
-        if self.again is None:
+        choose = self.again
+        if choose is None:
             return None
         below = np.cumsum(np.exp(self.logs[:_MAX_COMPONENTS]), axis=1)
         places = np.array([np.searchsorted(row, SHARES) for row in below]).clip(0, below.shape[1] - 1)
-        return Stream(self.name, self.again, places, np.take_along_axis(below, places, axis=1))
+        below = np.take_along_axis(below, places, axis=1)
+        return Stream(self.name, lambda: choose()[:_MAX_COMPONENTS], places, below)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from dpbayes_cli.audit.events import clopper_pearson
 from dpbayes_cli.audit.forced import UnknownDrawError, released_numbers, run_dictated
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.plan import Step
@@ -52,6 +53,9 @@ class ProcessDraws:
 def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
     """Return the requested release with grids of fewer points, which change neither its cost nor its power."""
     planned = price(spec, n_records)
+    if planned.plan.threshold is not None:
+        reason = "an audit attacks groups with listed keys only: failures of probability delta are too rare to show"
+        raise SpecError(reason, where="by.values", hint="list some keys: --groups FILE; the noise is the same")
     final_step = planned.plan.final_step
     return _with_final_step(planned, replace(final_step, law=final_step.law.coarsened()))
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 BLANKS = " \t"
 MAX_CELL_BYTES = 4096  # a cell of more bytes than this, in UTF-8 and including blanks at its ends, counts as missing
+MAX_KEY_BYTES = 128  # a longer text is no key of a group, if keys are found in the data
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
 
@@ -72,6 +73,14 @@ def parse_number(text: str, *, integers: bool = False, marks: NumberMarks = POIN
         return None
     number = float(stripped)
     return number if math.isfinite(number) else None
+
+
+def is_publishable_key(text: str) -> bool:
+    """Return whether a key that is found in the data, in normal form, may be published; other keys are no keys.
+
+    The rule depends on the key alone: it is not empty, has no control character and at most ``MAX_KEY_BYTES`` bytes.
+    """
+    return bool(text) and not _FORBIDDEN_IN_LEVELS.search(text) and len(text.encode("utf-8")) <= MAX_KEY_BYTES
 
 
 def check_levels(levels: Sequence[str]) -> None:

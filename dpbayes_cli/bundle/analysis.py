@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
@@ -40,6 +40,7 @@ class Analysis:
     counts: Floats | None = None  # for a network, the count of each cell of its tables, shape (n_parameters,)
     how_counted: str = ""  # for a network, how ``counts`` were computed from the noisy counts
     states: Floats | None = None  # for a hidden Markov model, probabilities, shape (n_sequences, n_steps, n_states)
+    drawn_states: Integers | None = None  # of a hidden Markov model, shape (n_samples, n_sequences, n_steps)
     valid_records: CountSummary | None = None  # their number; None if what was released does not count them
 
     @property
@@ -93,6 +94,7 @@ def analyze(
         counts=counts,
         how_counted=how_counted,
         states=posterior.states,
+        drawn_states=posterior.drawn_states,
         valid_records=valid_records,
     )
 
@@ -122,9 +124,14 @@ def _analyze_groups(
 def _valid_records(
     spec: ReleaseSpec, model: Model, observation: NoisyObservation, n_records: int | None
 ) -> CountSummary | None:
-    """Return the posterior of the number of valid records; None if invalid cells count as stand-in values."""
+    """Return the posterior of the number of valid records; None if what was released does not count them.
+
+    This is so if invalid cells count as stand-in values, and if groups with few records are not published.
+    """
     from dpbayes_cli.inference.valid_count import count_valid_records
 
+    if isinstance(observation, NoisyGroups) and observation.threshold is not None:
+        return None
     if any(stand_in is not None for stand_in in (spec.policy.impute, *(column.impute for column in model.columns))):
         return None
     return count_valid_records(observation, record_count(spec.policy, n_records))
@@ -179,6 +186,7 @@ def describe_draws(
         if estimates
         else f"{n_draws} private posterior draws; the summary describes these draws, not the whole posterior"
     )
+    drawn_states = _drawn_states(model, states)
     return Analysis(
         model,
         marginals,
@@ -187,14 +195,19 @@ def describe_draws(
         Posterior(marginals, samples, how, exact=True),
         drawn=True,
         estimates=estimates,
-        states=_shares_of_states(model, states),
+        states=None if drawn_states is None else _shares_of_states(model, drawn_states),
+        drawn_states=drawn_states,
     )
 
 
-def _shares_of_states(model: Model, states: Sequence[Sequence[int]]) -> Floats | None:
-    """Return, for each sequence and step, the share of the draws in each state."""
+def _drawn_states(model: Model, states: Sequence[Sequence[int]]) -> Integers | None:
     over_time = section_of(model.sections(), StatesOverTime)
     if over_time is None or not states:
         return None
-    drawn = np.asarray(states, dtype=np.int64).reshape(-1, *over_time.shape[:-1], 1)
-    return np.asarray((drawn == np.arange(over_time.states)).mean(axis=0))
+    return np.asarray(states, dtype=np.int64).reshape(-1, *over_time.shape[:-1])
+
+
+def _shares_of_states(model: Model, drawn: Integers) -> Floats:
+    """Return, for each sequence and step, the share of the draws in each state."""
+    over_time = require_type(section_of(model.sections(), StatesOverTime), StatesOverTime)
+    return np.asarray((drawn[..., None] == np.arange(over_time.states)).mean(axis=0))

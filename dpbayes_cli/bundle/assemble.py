@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -31,7 +32,7 @@ from dpbayes_cli.bundle.document_parts import (
     ValidRecords,
     Width,
 )
-from dpbayes_cli.bundle.files import rounded_states
+from dpbayes_cli.bundle.files import keys_of, rounded_states
 from dpbayes_cli.bundle.report.group_results import extreme_groups
 from dpbayes_cli.bundle.report.result_sentence import stated_results
 from dpbayes_cli.bundle.report.wording import meanings
@@ -44,7 +45,6 @@ from dpbayes_cli.core.statistic import GroupNames
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -64,7 +64,10 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
         )
     if isinstance(payload.names, GroupNames):
         groups = ReleasedGroups(
-            components=list(payload.names.components), values=list(payload.values), noise_scale=payload.noise.scale
+            components=list(payload.names.components),
+            values=list(payload.values),
+            noise_scale=payload.noise.scale,
+            keys=UNSET if payload.keys is None else list(payload.keys),
         )
         noise = Noise(**payload.noise.serialize())
         return SealedDraw(created=moment, record_unit=record_unit, n_records=n_records, groups=groups, noise=noise)
@@ -107,7 +110,7 @@ def assemble(
     ``ledger`` is the entry that charged the account.
     """
     model, final_step = analysis.model, plan.final_step
-    stated_delta = account_delta or spec.options.value("delta") or Decimal(0)
+    stated_delta = account_delta or spec.stated_delta or Decimal(0)
     summaries = list(zip(analysis.parameters, analysis.marginals, strict=True))
     has_widths = not draw.draws and analysis.groups is None
     report, valid = inference_report(spec, analysis), analysis.valid_records
@@ -144,7 +147,7 @@ def assemble(
             warnings=[*report.warnings, *plan.warnings],
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
-        extreme_groups=differing_groups(spec, analysis),
+        extreme_groups=differing_groups(keys_of(draw, spec.stated_in_full), analysis),
         tables=analysis.how_counted or UNSET,
         states=rounded_states(analysis.states) or UNSET,
         assumptions=assumptions(spec, model.columns, plan, draw.record_unit),
@@ -157,13 +160,13 @@ def assemble(
     return remember(stated, spec, model)
 
 
-def differing_groups(spec: ReleaseSpec, analysis: Analysis) -> list[ExtremeGroups] | UnsetType:
+def differing_groups(keys: Sequence[str], analysis: Analysis) -> list[ExtremeGroups] | UnsetType:
     """Return the groups that differ from the mean of all groups, for each parameter; unset if there are no groups."""
-    if analysis.groups is None or spec.by is None:
+    if analysis.groups is None:
         return UNSET
     parameters = analysis.model.group_parameters
     means = [marginal.mean for marginal in analysis.marginals[: len(parameters)]]
-    return extreme_groups(spec.by.values, parameters, means, analysis.groups)
+    return extreme_groups(keys, parameters, means, analysis.groups)
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:
@@ -172,8 +175,8 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     parts = guarantee.parts if isinstance(guarantee, Composition) else ()
     has_gaussian_part = any(part.kind == "gdp" for part in parts or (guarantee,))
     points = getattr(guarantee, "points", ())
-    prices_noise = isinstance(guarantee, PureDP) and bool(guarantee.shifts)
-    states_rho = prices_noise or (statement is not None and guarantee.kind in {"zcdp", "composition"})
+    priced_by_law = not parts and guarantee != guarantee.former
+    states_rho = priced_by_law or (statement is not None and guarantee.kind in {"zcdp", "composition"})
     return ReleasedGuarantee(
         kind=cast(Kind, guarantee.kind),
         epsilon=_finite(statement.epsilon if statement else guarantee.epsilon),
@@ -193,8 +196,9 @@ def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
 
 
 def _states_price(guarantee: ReleasedGuarantee) -> bool:
-    """Return whether a pure guarantee, or a pure part, states the costs of its noise in other notions of privacy."""
-    return any(map(_states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
+    """Return whether a guarantee with an epsilon, or such a part, states the cost of its law in zCDP."""
+    states_rho = guarantee.kind in {"pure", "bounded-range"} and guarantee.rho is not None
+    return states_rho or any(map(_states_price, guarantee.parts))
 
 
 def _finite(value: Decimal) -> float | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
 from dpbayes_cli.core.noisy_observation import valid_count
 from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -46,7 +48,9 @@ def assumptions(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan, rec
     ]
     if plan.choice is not None:
         sentences += plan.choice.assumptions
-    if spec.by is not None:
+    if plan.threshold is not None:
+        sentences += _about_found_keys(plan.threshold)
+    elif spec.by is not None:
         sentences.append(
             "The keys of the groups are public, and were chosen without looking at the records. A record with another "
             "key was counted in no group."
@@ -64,13 +68,27 @@ def assumptions(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan, rec
     ]
 
 
+def _about_found_keys(threshold: KeyThreshold) -> list[str]:
+    reached = "counts added up to" if threshold.n_counts > 1 else "number of records was"
+    return [
+        "The keys of the groups were found in the data, and are the only text from the data in this bundle. A key was "
+        f"published if its noisy {reached} at least {threshold.records:.6g}. With a probability of at most "
+        f"{float_text(float(threshold.delta))}, which is part of delta, a key that only one person has is published.",
+        "A text that is empty, longer than 128 bytes, or holds a control character was no key.",
+        "The posterior knows that groups with few records are missing.",
+    ]
+
+
 def _about_people(spec: ReleaseSpec, plan: Plan) -> str:
     unit = spec.privacy.unit
     if unit is None:
         kind = plan.guarantee.kind
+        if plan.threshold is not None:
+            kind = plan.final_step.guarantee.kind
         if kind == "composition" and plan.final_step.guarantee.kind == "gdp":
             kind = "composition with gdp"
-        weaker = f"the guarantee for this person is weaker: {_GROUP_GUARANTEES.get(kind, 'k epsilon')}."
+        faster = ", and a delta that grows faster than k" if plan.threshold is not None else ""
+        weaker = f"the guarantee for this person is weaker: {_GROUP_GUARANTEES.get(kind, 'k epsilon')}{faster}."
         none = "no guarantee is stated for this person, because the Renyi curve covers one record only."
         return f"Each person has at most one record. If a person has k records, {none if kind == 'rdp' else weaker}"
     limit = unit.max_contributions

@@ -34,7 +34,7 @@ class ReleasedStatistic(DocumentPart, frozen=True, kw_only=True):
 
 
 class ReleasedGroups(DocumentPart, frozen=True, kw_only=True):
-    """The privatized integers of groups, in the order of the keys in the spec."""
+    """The privatized integers of groups, in the order of the keys in the spec or of the published keys."""
 
     components: Annotated[list[str], about("the names of the integers of one group")]
     values: Annotated[
@@ -42,9 +42,13 @@ class ReleasedGroups(DocumentPart, frozen=True, kw_only=True):
         about("the integers, group by group: the exact counts plus noise"),
     ]
     noise_scale: Annotated[float, about("scale of the noise on each integer, in counts")]
+    keys: Annotated[
+        list[str] | UnsetType,
+        about("the keys found in the data that passed the threshold, sorted; absent if the spec lists the keys"),
+    ] = UNSET
 
 
-Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp", "composition"]
+Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp", "failure", "composition"]
 
 
 class ReleasedGuarantee(DocumentPart, frozen=True, kw_only=True, omit_defaults=True):

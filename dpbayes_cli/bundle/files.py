@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,7 +36,7 @@ def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
     groups = document.groups
     if not isinstance(groups, msgspec.UnsetType):
         noise = parse_noise(msgspec.to_builtins(document.noise), [groups.noise_scale])
-        return Payload(tuple(groups.components), tuple(groups.values), noise)
+        return Payload(tuple(groups.components), tuple(groups.values), noise, keys=found_keys(document))
     return Payload(
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
@@ -58,10 +59,22 @@ def chosen_in(document: ReleaseDocument | SealedDraw) -> Chosen | None:
     return tuple((name, tuple(parents)) for name, parents in structure.items())
 
 
+def found_keys(document: ReleaseDocument | SealedDraw) -> tuple[str, ...] | None:
+    """Return the keys of groups that were found in the data and published; None if the request lists the keys."""
+    keys = None if isinstance(document.groups, msgspec.UnsetType) else document.groups.keys
+    return None if isinstance(keys, msgspec.UnsetType | None) else tuple(keys)
+
+
+def keys_of(document: ReleaseDocument | SealedDraw, spec: Mapping[str, Any]) -> Sequence[str]:
+    """Return the keys of the groups of a release, given its whole request; empty if there are no groups."""
+    found = found_keys(document)
+    return (spec.get("by") or {}).get("values", ()) if found is None else found
+
+
 def sampling_seed(release_id: str, released: Payload) -> int:
     """Return the seed of a release's posterior samples: a digest of public values."""
     described = released.described() if len(released.names) == len(released.values) else list(released.values)
-    content = canonical_json([release_id, described])
+    content = canonical_json([release_id, described, *([] if released.keys is None else [list(released.keys)])])
     return int(digest("sampling seed", content)[:32], 16)
 
 
@@ -120,9 +133,9 @@ def statistics_csv(document: ReleaseDocument) -> bytes:
     """
     groups = document.groups
     if not isinstance(groups, msgspec.UnsetType):
-        by, size = document.spec["by"], len(groups.components)
+        column, size = document.spec["by"]["column"], len(groups.components)
         values = (groups.values[i : i + size] for i in range(0, len(groups.values), size))
-        lines = [[key, *each] for key, each in zip(by["values"], values, strict=True)]
-        return csv_text([[by["column"], *groups.components], *lines]).encode("utf-8")
+        lines = [[key, *each] for key, each in zip(keys_of(document, document.spec), values, strict=True)]
+        return csv_text([[column, *groups.components], *lines]).encode("utf-8")
     rows = [[statistic.name, statistic.value, repr(statistic.noise_scale)] for statistic in document.statistics]
     return csv_text([["name", "value", "noise_scale"], *rows]).encode("utf-8")

@@ -21,6 +21,7 @@ from dpbayes_cli.bundle.files import (
     STATES,
     STATISTICS,
     TABLES,
+    keys_of,
     states_csv,
     statistics_csv,
     tables_csv,
@@ -89,7 +90,7 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     labels = sample_labels(document, report)
     write_samples(directory / report.samples_file, analysis, report.samples_format, labels)
     if analysis.groups is not None:
-        keys = document.spec["by"]["values"]
+        keys = keys_of(document, document.spec)
         write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
     if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)

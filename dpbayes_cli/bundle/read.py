@@ -18,7 +18,7 @@ from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import DpbayesError, OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
-from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, chosen_in
+from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, chosen_in, found_keys
 from dpbayes_cli.bundle.stated_request import model_of, spec_of
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
@@ -31,7 +31,7 @@ from dpbayes_cli.spec.stored_spec import in_full
 MAX_TEXT_BYTES = 256 << 20  # the largest size of any file of a bundle except its samples
 _BLOCK_BYTES = 1 << 20
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
-_ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
+_ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u(?:00[0189]|007f|202[89a-e]|206[6-9])|[bfr])", re.IGNORECASE)
 """The JSON escapes of the characters in ``CONTROL_CHARACTERS``. Escapes of a line feed or a tab are allowed."""
 
 
@@ -105,7 +105,12 @@ def _has_statistics(document: ReleaseDocument, spec: ReleaseSpec, expected_names
     if (document.n_records is not None) != replaces_one and not (replaces_one and spec.policy.contributions > 1):
         return False
     if not isinstance(document.groups, msgspec.UnsetType):
-        return spec.by is not None and not names and len(document.groups.values) == len(expected_names)
+        return (
+            spec.by is not None
+            and not names
+            and len(document.groups.values) == len(expected_names)
+            and (found_keys(document) is not None) == spec.finds_keys
+        )
     if document.draws and document.noise is None:
         return not names
     return bool(names) and names == list(expected_names)

@@ -121,6 +121,8 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
 def _variant(guarantee: ReleasedGuarantee) -> str:
     if guarantee.kind != "composition":
         return _VARIANTS[guarantee.kind]
+    if any(part.kind == "failure" for part in guarantee.parts):
+        return "Approximate DP"
     kinds = {_VARIANTS.get(part.kind, "Custom") for part in guarantee.parts}
     if kinds <= {"Pure DP"}:
         return "Pure DP"

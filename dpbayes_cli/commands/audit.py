@@ -54,8 +54,8 @@ def command(
     The audit makes up data sets of a few records (--records N, 8 by default), some of them invalid or out of bounds. It
     computes the exact distribution of the release from each data set, and checks that the distributions of neighbors
     differ by no more than the guarantee allows. Then it makes many releases from two neighbors.
-    One half of the draws chooses an event, and the other half shows how much the event reveals (a lower bound on
-    epsilon). The audit also repeats the draws in new processes, and tests whether they follow the computed
+    One half of them serves to choose an event, and the other half to measure how much this event reveals (a lower bound
+    on epsilon). The audit also repeats the draws in new processes, and tests whether they follow the computed
     distributions.
 
     The audit takes less than a minute on two cores, and lists what it did not attack. If the mechanism keeps its

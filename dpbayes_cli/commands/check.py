@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import indent
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.base.errors import Interrupted, SpecError
-from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, line_width, output_options
 from dpbayes_cli.commands.progress import reading_shown
 from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
 
@@ -132,16 +132,14 @@ def _show(data: str, check: FileCheck) -> None:
         emit(f"{each.name}: {each.records - each.invalid} of {each.records} cells can be read")
         if each.invalid:
             emit(f"  cannot be read: {_texts(each.commonest)}")
-        for line in each.advice:
-            emit(f"  {line}")
+        _show_advice(each.advice)
     if check.valid is not None:
         emit("")
         emit(f"{check.valid} of {check.records} records can be read in all of these columns")
     if check.advice:
         emit("")
         emit("what to do")
-        for line in check.advice:
-            emit(indent(line, "  "))
+        _show_advice(check.advice)
     if check.suggestion:
         emit("")
         emit("a spec to start from, as dpbayes spec init --from FILE --not-private writes it:")
@@ -149,6 +147,14 @@ def _show(data: str, check: FileCheck) -> None:
             emit(f"  {line}")
         if len(check.columns) > 1:
             emit(f"for another column: dpbayes check {shlex.quote(data)} --column NAME")
+
+
+def _show_advice(advice: Sequence[str]) -> None:
+    """Print advice; what to type stands on a line of its own rather than broken over two, so that it can be copied."""
+    for line in advice:
+        text, _, command = line.rpartition(": ")
+        breaks = text and len(line) + 2 > line_width() >= len(command) + 4
+        emit(indent(f"{text}:\n  {command}" if breaks else line, "  "))
 
 
 def _described(column: ColumnProfile) -> tuple[str, str]:

@@ -29,7 +29,8 @@ _STORY = (
 @click.command("demo")
 @output_options
 def command(as_json: bool) -> None:
-    """Show a first release from beginning to end, on made-up data in a temporary directory; takes half a minute.
+    """Show a first release from beginning to end, on made-up data in a temporary directory; takes less than half a
+    minute.
 
     Each command is printed before it runs. The demo has a ledger of its own, and leaves nothing behind.
     """

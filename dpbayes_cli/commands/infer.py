@@ -84,7 +84,7 @@ def _infer_bundle(
 
     from dpbayes_cli.bundle.assemble import differing_groups, inference_report, summary
     from dpbayes_cli.bundle.document_parts import Width
-    from dpbayes_cli.bundle.files import GROUPS, STATES, rounded_states, states_csv
+    from dpbayes_cli.bundle.files import GROUPS, STATES, keys_of, rounded_states, states_csv
     from dpbayes_cli.bundle.group_table import write_groups
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
@@ -113,7 +113,7 @@ def _infer_bundle(
         posterior=posterior,
         width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named if has_widths},
         inference=report,
-        extreme_groups=differing_groups(spec, analysis),
+        extreme_groups=differing_groups(keys_of(document, document.spec), analysis),
     )
     remember(shown, spec, analysis.model)
     shown = replace(shown, results=stated_results(shown, analysis.samples))
@@ -138,7 +138,7 @@ def _infer_bundle(
             labels = sample_labels(document, report)
             write_samples(directory / report.samples_file, analysis, spec.inference.format, labels)
             if analysis.groups is not None:
-                keys = spec.stated_in_full["by"]["values"]
+                keys = keys_of(document, document.spec)
                 write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
             states = states_csv(analysis.model, rounded_states(analysis.states))
             if states is not None:

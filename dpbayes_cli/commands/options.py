@@ -62,6 +62,11 @@ def interval_option(function: Command) -> Command:
     return click.option("--interval", type=float, default=0.9, metavar="P", callback=check, help=text)(function)
 
 
+def bounds_option(text: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds ``--bounds``, which may be repeated; see ``synthesis.cut_numbers``."""
+    return click.option("--bounds", multiple=True, metavar="COLUMN=LOW:HIGH", help=text)
+
+
 def ledger_option(function: Command) -> Command:
     """Add ``--ledger`` and ``--anchor``."""
 

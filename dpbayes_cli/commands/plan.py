@@ -77,10 +77,11 @@ def command(
     dpbayes plan --model beta-bernoulli --records 1000 --target-width 0.05
     dpbayes plan --spec clinic.yaml --records 10000 --compare
 
-    The release is simulated. Parameters are drawn from the prior, and valid records are drawn from the model; features
-    of a regression are drawn uniformly. Widths are medians over the simulated releases. With --target-width or
-    --target-sd the epsilon of the request is not used: the smallest one is found with which nine in ten simulated data
-    sets reach the target. For a probability, --target-width 0.05 is 5 percentage points.
+    The release is simulated. Parameters are drawn from the prior such that the mean of numbers is inside their bounds,
+    and valid records are drawn from the model; features of a regression are drawn uniformly. Widths are medians over
+    the simulated releases. With --target-width or --target-sd the epsilon of the request is not used: the smallest one
+    is found with which nine in ten simulated data sets reach the target. For a probability, --target-width 0.05 is 5
+    percentage points.
 
     With --by, the width is that of one group's interval, for groups with the same number of records on average.
 
@@ -136,7 +137,10 @@ def _every_plan(
     from dpbayes_cli.workflow.planning import plan_every_mechanism
 
     spec = build_spec(request_to(document, pair_of(document)[1].name))
-    return [_described(spec, planned, delta) for planned in plan_every_mechanism(document, n_records, effort)]
+    plans = plan_every_mechanism(document, n_records, effort)
+    return [
+        {**_described(spec, each, delta), **({"costs_more": each.costs_more} if each.plan else {})} for each in plans
+    ]
 
 
 def _one_plan(
@@ -282,20 +286,17 @@ def _show_widths(intervals: dict[str, Any]) -> None:
 
 
 def _compare(described: list[dict[str, Any]]) -> None:
-    rows = []
+    rows, planned = [], [each for each in described if "refused" not in each]
     for sentence in described[0].get("sentences", []):
         emit(fill(f"{described[0]['mechanism']}: {sentence}", _COLUMNS))
     emit("")
-    for each in described:
-        if "refused" in each:
-            rows.append([each["mechanism"], "", "", "", "", "", each["refused"]])
-            continue
+    for each in planned:
         guarantee, expected = each["guarantee"], each["expected"] or {}
         epsilon = "-" if guarantee["epsilon"] is None else f"{guarantee['epsilon']:.4g}"
         coverage = (expected.get("coverage") or {}).get("noise-aware")
         rows.append(
             [
-                each["mechanism"],
+                each["mechanism"] + ("*" if each["costs_more"] else ""),
                 f"{epsilon} at {guarantee['delta']:g}",
                 f"{expected['posterior_sd']:.4g}" if expected else "",
                 f"{expected['inflation']:.3f}" if expected else "",
@@ -304,16 +305,23 @@ def _compare(described: list[dict[str, Any]]) -> None:
                 ", ".join(f"{name} {value:.5g}" for name, value in each["parameters"].items() if name in _PARAMETERS),
             ]
         )
-    columns = ["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "times", "parameters"]
-    emit_table(columns, rows, optional=("coverage",))
-    total = next((_amounts_text(_approximate(each)["total"]) for each in described if "accounts" in each), None)
-    if total is not None:
+    if planned:
+        columns = ["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "times", "parameters"]
+        emit_table(columns, rows, optional=("coverage",))
+        total = _amounts_text(_approximate(planned[0])["total"])
         emit(f"times: how many such releases a new account of {total} pays for")
-    if len({row[1] for row in rows if row[1]}) > 1:
+    if any(each["costs_more"] for each in planned):
+        emit("*: costs more than was asked, so it is ranked after the others")
+    if len({row[1] for row in rows}) > 1:
         emit("these mechanisms do not cost the same: compare the column 'epsilon at delta' first")
-    for each in described:
-        if (each.get("expected") or {}).get("sd_of") == "estimate":
+    for each in planned:
+        if (each["expected"] or {}).get("sd_of") == "estimate":
             emit(f"{each['mechanism']}: {_ESTIMATE.format('sd')}")
+    refusals: dict[str, list[str]] = {}
+    for each in described[len(planned) :]:
+        refusals.setdefault(each["refused"], []).append(each["mechanism"])
+    for reason, names in refusals.items():
+        emit(f"\nnot possible: {', '.join(names)}: {reason}")
 
 
 def _approximate(described: dict[str, Any]) -> dict[str, Any]:

@@ -59,10 +59,10 @@ def _parse_pairs(text: str) -> dict[str, str]:
     return pairs
 
 
-def _parse_keys(path: str) -> list[str]:
-    from dpbayes_cli.spec.groups_section import read_keys
+def _parse_keys(path: str) -> list[str] | str:
+    from dpbayes_cli.spec.groups_section import PRIVATE, read_keys
 
-    return read_keys(Path(path))
+    return path if path == PRIVATE else read_keys(Path(path))
 
 
 class KeyOption(click.Option):

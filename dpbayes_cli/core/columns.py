@@ -60,6 +60,11 @@ class Column:
     is_key: bool = False
 
     @property
+    def finds_keys(self) -> bool:
+        """Whether the keys of groups are not listed, but found in the data."""
+        return self.is_key and not self.levels
+
+    @property
     def texts(self) -> dict[str, int]:
         """The valid texts with the codes of their levels; every other text is invalid."""
         names = {level: code for code, level in enumerate(self.levels)}

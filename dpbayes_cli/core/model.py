@@ -21,10 +21,14 @@ from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.core.joint_law import JointLaw
     from dpbayes_cli.core.predictor import Predictor
+    from dpbayes_cli.privacy.key_threshold import KeyThreshold
 
 
 @dataclass(frozen=True)
@@ -129,15 +133,22 @@ class Model(ABC):
     def parameters(self) -> tuple[str, ...]:
         """The names of the reported parameters."""
 
-    def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
+    def grouped(
+        self, key_column: str, value_column: str | None, keys: tuple[str, ...], key_delta: Decimal | None = None
+    ) -> Model:
         """Return the model of groups whose records follow this model.
 
         Args:
             key_column: the name of the column that holds the keys.
             value_column: the name of the column that this model reads; None if it is the only other column.
-            keys: the public keys of the groups.
+            keys: the public keys of the groups; or the published keys if the keys are found in the data, none before.
+            key_delta: the delta of the keys that are found in the data; None if the keys are listed.
         """
         raise TypeError(f"the records of {self.name} cannot be divided into groups")
+
+    def key_threshold(self, noise: NoiseLaw, policy: RecordPolicy) -> KeyThreshold | None:
+        """Return the rule that decides which keys found in the data are published; None if no keys are found."""
+        return None
 
     def group_outcome(self) -> GroupedCounts | GroupedSums | None:
         """Return what is observed of each record of a group, with the stated prior; None if there are no groups."""
@@ -237,6 +248,16 @@ class Model(ABC):
     def predictor(self, column: int, draws: Floats) -> Predictor:
         """Return the predictor of the column with this index; ``draws`` has the shape (n_draws, n_parameters)."""
         raise TypeError(f"{self.name} predicts no column")
+
+    def joint_law(self, column: str, draws: Floats, states: Integers | None) -> JointLaw | None:
+        """Return the law of a record given each draw; None if there is no discrete law of all columns.
+
+        Args:
+            column: the name of the column, for a model that reads one column without a name of its own.
+            draws: draws from the joint posterior of the parameters, shape (n_draws, n_parameters).
+            states: the hidden states of each draw, shape (n_draws, n_sequences, n_steps); None without hidden states.
+        """
+        return None
 
     def held_out(self) -> HeldOutLikelihood | None:
         """Return the scorer of whole held-out records, None if the model does not score them."""

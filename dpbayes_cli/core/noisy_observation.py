@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.record_law import RecordLaw, ScalarLaw
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -199,11 +200,13 @@ class NoisyGroups:
         outcome: what is observed of each record, with the stated prior.
         observed: the privatized integers, shape (n_groups, n_components).
         noise: the law of the noise, which is independent and the same on each integer.
+        threshold: the rule by which these groups were published; None if all groups were.
     """
 
     outcome: GroupedCounts | GroupedSums
     observed: Integers
     noise: NoiseLaw
+    threshold: KeyThreshold | None = None
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups

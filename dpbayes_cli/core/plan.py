@@ -14,6 +14,7 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.step_law import StepLaw
 
@@ -115,6 +116,7 @@ class Plan:
         how: a text for reports that explains how draws are made; may be empty.
         warnings: public warnings about the quality of the draws.
         choice: the law of the first step, if it chooses bounds or a structure for the last step; else None.
+        threshold: the rule that decides which keys of groups are published; None if no keys are found in the data.
     """
 
     steps: tuple[Step, ...]
@@ -123,6 +125,7 @@ class Plan:
     how: str = ""
     warnings: tuple[str, ...] = ()
     choice: PrivateChoice | None = None
+    threshold: KeyThreshold | None = None
 
     def at_price(self, charged: Guarantee) -> Plan:
         """Return the plan with the price that an earlier version charged for it.

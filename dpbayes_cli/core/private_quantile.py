@@ -115,8 +115,8 @@ class PrivateBounds(PrivateChoice):
         times as large. Hence the log ratio of the probabilities of an edge under two neighbors varies by at most e over
         the edges (bounded range). Integer weights add less than ``GRID_SLACK``, which is subtracted from e beforehand.
         The second choice depends on the data and on the first choice, which is public: epsilons and Renyi curves add up
-        under such adaptive composition. The difference of two utilities can change by 2 D, if q m lies between counts
-        that change.
+        under such adaptive composition. Both directions count: if q m lies between F(x) at two edges, one record can
+        raise one utility and lower the other, so their difference changes by up to 2 D.
     Source: Smith 2011 (private quantiles, as in Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee
         and Rogers 2019 (bounded range).
 

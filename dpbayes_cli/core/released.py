@@ -33,12 +33,14 @@ class Payload:
         values: the privatized integers, one for each of ``names``.
         noise: the law of the noise that was added.
         chosen: the bounds or the structure that were chosen privately; None if they were stated.
+        keys: the published keys of groups; None if the keys are listed, or there are no groups.
     """
 
     names: Sequence[str]
     values: tuple[int, ...]
     noise: NoiseLaw
     chosen: Chosen | None = None
+    keys: tuple[str, ...] | None = None
 
     def described(self) -> list[dict[str, Any]]:
         """Return name, value and noise scale of each component as a JSON object."""

@@ -84,7 +84,21 @@ class SumsByGroup:
     n_groups: int
 
 
-Expression = CountAt | ProductOf | CodeCounts | TableCounts | SumsByGroup  # what an engine can evaluate
+@dataclass(frozen=True)
+class FoundGroups:
+    """The expressions that count the records of each key in the data, or sum up their numbers.
+
+    Each key with at least one valid record is a group. Its components are the numbers of its records in each category,
+    or the two components of ``SumsByGroup``.
+
+    Attributes:
+        roles: the roles of the column of keys and of the column of values.
+    """
+
+    roles: tuple[str, str]
+
+
+Expression = CountAt | ProductOf | CodeCounts | TableCounts | SumsByGroup | FoundGroups  # what an engine can evaluate
 
 
 class Transform(Protocol):
@@ -204,12 +218,14 @@ class ExactEvidence:
         n_records: the number of records read; public under replace-one, private under add-remove.
         histogram: the number of valid records with each code, if the statistic is a histogram.
         design: rows and targets, or codes of records, if a chain reads these; else None.
+        keys: the keys that were found in the data, in the order of the values; empty if the keys are listed.
     """
 
     values: tuple[int, ...]
     n_records: int
     histogram: Mapping[int, int] = field(default_factory=dict)
     design: DesignMatrix | EncodedRecords | None = None
+    keys: tuple[str, ...] = ()
 
 
 def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
@@ -295,14 +311,14 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
     Privacy: let a = u / S and b be the vectors of two records: they are in [-1, 1]^(D+1), and their first coordinates
         are 1. In units of S^2, the L1 change is the entrywise L1 norm of a a' - b b' = [(a+b)(a-b)' + (a-b)(a+b)'] / 2,
         which is at most |a+b|_1 |a-b|_1. These two norms add up to at most 2 (D+1), so that their product is at most
-        (D+1)^2. A record at all upper bounds and a record at the lower bound of one column and the middles of the
-        others attain this. A sum and a product change by at most 4, or 2 if one record is null; the others by 1. A
-        record that is added, removed or exchanged with a null record changes the statistic by (sum of |a_i|)^2 <=
-        (D+1)^2 in L1, so that counting valid records costs nothing. The squared L2 change 2 |aa' - bb'|_F^2 - sum
-        (a_i^2 - b_i^2)^2 is convex in every coordinate (its second derivative is 8 s + 12 b_i^2 - 4 a_i^2 with s >= 1).
-        So it is largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an integer with the parity of D+1. A
-        record that is added, removed or exchanged with a null record changes the statistic by at most (D+1)(2D+1) in
-        squared L2, which the upper bounds attain.
+        (D+1)^2. This is attained by two records: one at all upper bounds, the other at the lower bound of one column
+        and in the middle of the others. A component that is a sum or a product changes by at most 4, or by 2 if one
+        record is null; any other by 1. A record that is added, removed or exchanged with a null record changes the
+        statistic by (sum of |a_i|)^2 <= (D+1)^2 in L1, so that counting valid records costs nothing. The squared L2
+        change 2 |aa' - bb'|_F^2 - sum (a_i^2 - b_i^2)^2 is convex in every coordinate (its second derivative is 8 s +
+        12 b_i^2 - 4 a_i^2 with s >= 1). So it is largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an
+        integer with the parity of D+1. A record that is added, removed or exchanged with a null record changes the
+        statistic by at most (D+1)(2D+1) in squared L2, which the upper bounds attain.
     Source: design notes, integer statistics on a public grid.
     """
     size, scale = len(columns) + 1, columns[0].steps

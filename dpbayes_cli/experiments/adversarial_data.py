@@ -113,13 +113,14 @@ class AdversarialData(Study, frozen=True, kw_only=True):
                 SOURCE,
                 f"{at}: the local epsilon of one posterior draw approaches the worst case as records are added.",
                 _MIN_SHARE <= share <= 1.0 and first < share and max(losses) <= worst,
-                f"the local epsilon is {first:.1%} of the worst case {worst:.4f} at n = 1, and {share:.1%} at n = {n}",
+                f"the worst case is {worst:.4f}; the local epsilon is {first:.1%} of it at n = 1, and {share:.1%} at n "
+                f"= {n}",
                 "The worst case is the limit for many records. A draw is the midpoint of a grid cell, so the most "
                 "extreme draw is half a cell away from the end of the support.",
             )
             yield Claim(
                 OURS,
-                f"{at}: draws that reach the worst case are improbable, so that the Renyi divergence falls with n.",
+                f"{at}: draws that reach the worst case are improbable, so the Renyi divergence falls with n.",
                 path[-1] <= charged < by_range and path[-1] < path[0],
                 f"divergence of order 2 on the adversary's data: {path[0]:.3f} at n = 1, {path[-1]:.2g} at n = {n}; at "
                 f"most {charged:.3f} over all data sets of {n} records; bound from epsilon alone: {by_range:.3g}",
@@ -127,7 +128,7 @@ class AdversarialData(Study, frozen=True, kw_only=True):
 
 
 def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
-    """Return the largest log ratio of a draw's probabilities, and divergence of order 2, to a neighboring data set."""
+    """Return the largest privacy loss of a draw against neighbors, and the largest divergence of order 2."""
     own = log_softmax(sampler.logs((successes,)))
     loss = divergence = 0.0
     for other in (successes - 1, successes + 1):

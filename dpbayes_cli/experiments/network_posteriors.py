@@ -88,7 +88,7 @@ def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecord
     """Draw from the posteriors of all trials of a point."""
     rng, method = np.random.default_rng(point.inference_seed()), point["method"]
     if method == "non-private":
-        return Posteriors(_conjugate_draws(model, records.counts, n_draws, rng))
+        return Posteriors(conjugate_draws(model, records.counts, n_draws, rng))
     if method == "ops":
         return Posteriors(_restricted_draws(point.epsilon, model, records.counts, rng))
     observations = _released(point, model, records)
@@ -96,7 +96,7 @@ def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecord
         return Posteriors(draw_many(observations, "noise-aware", n_draws, rng))
     released = np.array([np.concatenate([np.ravel(table.observed) for table in each.tables]) for each in observations])
     taken = np.array([np.concatenate([np.ravel(table) for table in possible_tables(each)]) for each in observations])
-    return Posteriors(_conjugate_draws(model, taken, n_draws, rng), released, taken)
+    return Posteriors(conjugate_draws(model, taken, n_draws, rng), released, taken)
 
 
 def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords) -> list[NoisyTables]:
@@ -110,7 +110,7 @@ def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords
     return [require_type(each, NoisyTables) for each in observed]
 
 
-def _conjugate_draws(
+def conjugate_draws(
     model: DiscreteBayesNet, counts: Floats | Integers, n_draws: int, rng: np.random.Generator
 ) -> Floats:
     """Return draws from posteriors that take the counts for exact, shape (n_trials, n_draws, n_cells)."""

@@ -230,6 +230,7 @@ STUDIES = {
     "renyi-curves": "dpbayes_cli.experiments.renyi_curves:RenyiCurves",
     "renyi-utility": "dpbayes_cli.experiments.renyi_utility:RenyiUtility",
     "groups": "dpbayes_cli.experiments.groups:Groups",
+    "synthetic": "dpbayes_cli.experiments.synthetic:Synthetic",
 }
 """The kinds of studies by name. A module is imported when its kind is used; a new kind needs one new line here."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Floats, Integers
 
 QUANTILES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
 NAIVE_WARNING = "the naive (plug-in) posterior ignores the noise and is too narrow"
@@ -80,6 +80,7 @@ class Posterior:
             independent.
         states: the probability that each sequence is in each state at each step, shape (n_sequences, n_steps,
             n_states); None unless the model is a hidden Markov model.
+        drawn_states: the states of each of ``draws``, shape (n_draws, n_sequences, n_steps); None likewise.
     """
 
     marginals: tuple[Marginal, ...]
@@ -91,3 +92,4 @@ class Posterior:
     warnings: tuple[str, ...] = ()
     chains: Floats | None = None
     states: Floats | None = None
+    drawn_states: Integers | None = None

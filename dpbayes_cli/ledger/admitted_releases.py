@@ -86,10 +86,10 @@ def remaining_by_route(account: Account) -> list[tuple[str, Decimal]]:
 def admitted_releases(budget: Budget, guarantee: Guarantee, charged: Mapping[str, Decimal] | None = None) -> int:
     """Return how many more releases with equal guarantees a budget admits, one after the other, at most 2^50.
 
-    Sums of charges only grow, so that the budget admits a number of releases if and only if their sums fit.
+    Sums of charges only grow, so the budget admits a number of releases if and only if their sums fit.
 
     Args:
-        charged: the sums of earlier charges; None: there are none.
+        charged: the sums of earlier charges; None if there are none.
     """
     before = budget.nothing if charged is None else charged
     one = budget.added(budget.nothing, guarantee)

@@ -279,12 +279,10 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
 
 def price_text(guarantee: Guarantee) -> str:
     """Return a guarantee as short text, such as "epsilon 1" or "rho 0.5"."""
-    if guarantee.epsilon.is_finite():
-        delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
-        return f"epsilon {decimal_text(guarantee.epsilon)}{delta}"
-    for name, value in (("mu", guarantee.mu), ("rho", guarantee.rho)):
+    delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
+    for name, value in (("epsilon", guarantee.epsilon), ("mu", guarantee.mu), ("rho", guarantee.rho)):
         if value.is_finite():
-            return f"{name} {decimal_text(value)}"
+            return f"{name} {decimal_text(value)}{delta}"
     below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""
     return f"a Renyi curve{below}"
 

@@ -1,7 +1,7 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
 Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new release
-ID, even if this exceeds the budget. If it states an epsilon and the shifts of its noise, it is charged at its epsilon
+ID, even if this exceeds the budget. If it states an epsilon and its shifts or shares, it is charged at its epsilon
 alone. If a readable entry that does not verify states a smaller total or limit, the total or limit is lowered to it.
 """
 
@@ -174,11 +174,11 @@ def unfinished(state: State) -> list[tuple[Account, ReleaseRecord]]:
 
 
 def _at_former_price(guarantee: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored form of a guarantee without shifts, which costs what its stated epsilon costs.
+    """Return the stored form of a guarantee without shifts and shares, which costs what its stated epsilon costs.
 
-    A human who adopts the ledger sees this epsilon; changed shifts might cost less than it suggests.
+    A human who adopts the ledger sees this epsilon; changed shifts or shares might cost less than it suggests.
     """
-    kept = {key: value for key, value in guarantee.items() if key != "shifts"}
+    kept = {key: value for key, value in guarantee.items() if key not in {"shifts", "shares"}}
     if isinstance(kept.get("parts"), list):  # of a composition
         kept["parts"] = [_at_former_price(part) for part in kept["parts"]]
     return kept

@@ -1,4 +1,5 @@
-"""The budget that adds up Renyi divergences at several orders; budgets by default, as stated, and as stored."""
+"""The budget that adds up Renyi divergences at several orders. Also: which budget is opened by default, for a stated
+total, and from the ledger."""
 
 from __future__ import annotations
 
@@ -40,11 +41,12 @@ class UnionBudget(Budget):
     """A total of epsilon and delta, with divergences at several Renyi orders; each order has a fixed part of delta.
 
     Privacy: delta is divided when the account is opened: each order l gets a part delta_l, and the deltas of the
-        releases themselves get delta_approx. Order l fits if the sum of divergences at l converts to at most epsilon at
-        delta_l. A release is allowed if, after it, some order fits or the sum of epsilons is at most epsilon. Proof:
-        partition an event by the first order that fits when all releases are made. Each piece is an event under the
-        privacy filter of one order, so the probability of the event is at most exp(epsilon) * Q + sum of delta_l, where
-        Q is its probability under the neighboring data. It would be unsound to choose the best order at the full delta.
+        releases themselves get delta_approx. Order l fits if the sum of the divergences at l implies an epsilon, at
+        delta_l, of at most the total epsilon. A release is allowed if, after it, some order fits or the sum of epsilons
+        is at most epsilon. Proof: partition an event by the first order that fits when all releases are made. Each
+        piece is an event under the privacy filter of one order, so the probability of the event is at most exp(epsilon)
+        * Q + sum of delta_l, where Q is its probability under the neighboring data. It would be unsound to choose the
+        best order at the full delta.
     Source: design notes, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
 
     Attributes:
@@ -71,14 +73,22 @@ class UnionBudget(Budget):
             raise SpecError("the parts of delta add up to more than delta", where="orders")
 
     @classmethod
-    def divide(cls, epsilon: Decimal, delta: Decimal, orders: tuple[Decimal, ...] = DEFAULT_ORDERS) -> UnionBudget:
-        """Return the budget that divides nine tenths of delta equally among the orders, rounded down."""
+    def divide(
+        cls,
+        epsilon: Decimal,
+        delta: Decimal,
+        orders: tuple[Decimal, ...] = DEFAULT_ORDERS,
+        approximate: Decimal = Decimal("0.1"),
+    ) -> UnionBudget:
+        """Return the budget that divides delta equally among the orders, rounded down.
+
+        Args:
+            approximate: the share of delta for releases that have their own delta, which the orders do not get.
+        """
         check_delta(delta)
         short = Context(prec=12, rounding=ROUND_FLOOR)
-        each = short.divide(delta * Decimal("0.9"), Decimal(max(1, len(orders))))
-        return cls(
-            epsilon, delta, tuple((order, each) for order in sorted(orders)), short.multiply(delta, Decimal("0.1"))
-        )
+        each = short.divide(delta * (1 - approximate), Decimal(max(1, len(orders))))
+        return cls(epsilon, delta, tuple((order, each) for order in sorted(orders)), short.multiply(delta, approximate))
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:
@@ -145,12 +155,23 @@ def default_budget(guarantee: Guarantee, delta: Decimal | None) -> Budget:
     """Return the budget of an account that its first release opens.
 
     It is a total of pure epsilon if the release has a pure epsilon or states no delta. Otherwise it is a total of
-    epsilon and of the stated delta; it is converted to Gaussian DP if the release fits only then.
+    epsilon and of the stated delta; it is converted to Gaussian DP if the release fits only then. If the release has a
+    delta of its own, see ``budget_of_deltas``.
     """
     kinds: list[Budget] = [PureBudget(DEFAULT_EPSILON)]
-    if delta is not None and not guarantee.epsilon.is_finite():
+    if guarantee.delta:
+        kinds = [budget_of_deltas(guarantee.delta)]
+    elif delta is not None and not guarantee.epsilon.is_finite():
         kinds = [UnionBudget.divide(DEFAULT_EPSILON, delta), GaussianBudget.of_statement(DEFAULT_EPSILON, delta)]
     return next((budget for budget in kinds if not budget.shortfall(budget.nothing, guarantee)), kinds[0])
+
+
+def budget_of_deltas(delta: Decimal) -> UnionBudget:
+    """Return the budget of an account whose releases have deltas of their own, such as this one.
+
+    The total of delta is ten times as large; half of it pays for the deltas of releases.
+    """
+    return UnionBudget.divide(DEFAULT_EPSILON, exact_multiple(delta, 10), approximate=Decimal("0.5"))
 
 
 def stated_budget(
@@ -160,9 +181,9 @@ def stated_budget(
 
     Args:
         amounts: ``epsilon``, ``epsilon`` and ``delta``, ``rho``, ``mu``, or ``rdp`` and ``order``.
-        orders: with delta: the Renyi orders among which delta is divided.
-        basic: with delta: whether to use basic composition only.
-        gaussian: with delta: whether to convert the total to Gaussian differential privacy.
+        orders: the Renyi orders among which delta is divided; only with delta.
+        basic: whether to use basic composition only; only with delta.
+        gaussian: whether to convert the total to Gaussian differential privacy; only with delta.
 
     Raises:
         ValueError: the amounts state no total, or more than one.

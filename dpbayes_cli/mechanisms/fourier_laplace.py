@@ -74,10 +74,11 @@ class FourierLaplace(NoiseMechanism):
         "values are coded in binary; a code that stands for no value is a cell without records.",
         source="Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar 2007; Zhang, Rubinstein and Dimitrakakis 2016, "
         "Algorithm 2.",
-        corrections="The papers calibrate the noise to the number of all patterns of bits. But a replaced record "
-        "changes at most half of the patterns of a table. Here the sensitivity is the largest number of patterns that "
-        "change together. Exact integers replace scaled real coefficients and real noise. Inference treats the noise "
-        "of a rebuilt cell as normal, because it is a sum of many noise variables.",
+        corrections="The released numbers are parities: how often the sum of certain bits is odd. The papers "
+        "calibrate the noise as if a replaced record could change all of them, but it changes at most half of the "
+        "parities of a table. Here the sensitivity is the largest number of parities that change together. Parities "
+        "and noise are exact integers, not scaled real numbers. Inference treats the noise of a cell that is rebuilt "
+        "from parities as normal, because it is a sum of many noise variables.",
         prefer_when="The tables must agree, or they are small and overlap and their variables have two values, as in a "
         "chain. In large tables a replaced record changes half of the parities but only two cells: there `laplace` is "
         "more accurate.",

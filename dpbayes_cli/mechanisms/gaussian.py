@@ -60,8 +60,8 @@ class Gaussian(NoiseMechanism):
         corrections="Geumlek et al. state the Renyi divergence lambda * Delta^2 / sigma^2 for Gaussian noise at order "
         "lambda; the correct value is half of this. The noise is an exact integer. OpenDP draws discrete Gaussian "
         "noise, and its own privacy map must agree with the plan before anything is charged. With --mu the noise is a "
-        "normal number that is rounded exactly. The statistic is an integer, so that the result is the rounded output "
-        "of the Gaussian mechanism, and rounding costs nothing.",
+        "normal number that is rounded exactly. The statistic is an integer. So the result is what the Gaussian "
+        "mechanism would release, rounded to an integer, and rounding costs nothing.",
         prefer_when="There are many components (the counts of K categories have L2 sensitivity sqrt 2 but L1 "
         "sensitivity 2), or many releases are charged to one account in zCDP, (epsilon, delta) or Gaussian DP. For "
         "one small statistic under pure epsilon use `laplace`.",

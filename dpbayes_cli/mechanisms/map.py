@@ -210,9 +210,8 @@ class Map(DrawMechanism):
         request = DrawRequest(map_options.stated_epsilon(), n, map_options.draws, "joint", map_options.value("support"))
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, policy, request, selection)
-        sampler, charged, parameters = discrete_sampler(model, request, partial(self._row, selection=selection))
-        flip = selection == "permute-and-flip"
-        guarantee = PureDP(charged) if flip else BoundedRange(charged, request.draws)
+        sampler, price, parameters = discrete_sampler(model, request, partial(self._row, selection=selection))
+        guarantee = PureDP(price.epsilon) if selection == "permute-and-flip" else price
         step = Step(self.statistic(model, policy), sampler, guarantee, request.draws)
         return Plan((step,), guarantee, {**parameters, "selection": selection})
 

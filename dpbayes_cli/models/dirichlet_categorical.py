@@ -10,6 +10,7 @@ from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Findings, share_of
+from dpbayes_cli.core.joint_law import JointLaw
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyCounts, record_count
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
@@ -19,13 +20,14 @@ from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Dirichl
 from dpbayes_cli.models.families.grouped import Groupable
 from dpbayes_cli.models.families.network_domain import by_key
 from dpbayes_cli.privacy.conjugate import DirichletFamily
+from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
 _FEW = 4
 """Up to this many categories, a result names the share of each."""
 
@@ -118,6 +120,10 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior, Groupable
         few = len(order) <= _FEW
         topic = "" if few else f"this release estimates {len(order)} shares, and the two highest are these"
         return Findings(tuple(share_of(column, self.labels[k], k) for k in order[: len(order) if few else 2]), topic)
+
+    def joint_law(self, column: str, draws: "Floats", states: "Integers | None") -> JointLaw:
+        network = Network((column or self.columns[0].role,), (self.labels,), ((),))
+        return JointLaw(network, (Column(network.names[0], self.labels),), (draws,))
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
         total = sum(self.concentration)

@@ -16,6 +16,7 @@ from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_
 from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.findings import Fact, Findings, share_of
 from dpbayes_cli.core.inference_options import InferenceOptions
+from dpbayes_cli.core.joint_law import JointLaw, hidden_name
 from dpbayes_cli.core.model import MethodInfo, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime
 from dpbayes_cli.core.noisy_observation import NoisySequences, record_count
@@ -33,7 +34,7 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.models.families.hidden_markov_sweep import HiddenMarkovStructure
     from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
 
@@ -145,10 +146,10 @@ class Hmm(NoisyStatistics, LatentVariables):
         "with that column, but counts in all others.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 5 and Figures 3 to 7; Goldwater and Griffiths 2007 "
         "(transitions integrated out).",
-        corrections="The paper replaces negative noisy counts by zero, which adds records to empty cells, and "
-        "then treats all counts as exact. The option method: naive does so too; by default, inference "
-        "accounts for the noise. By default, the states of a sequence are drawn together; the paper "
-        "draws them one by one, as does state_sampler: collapsed.",
+        corrections="The paper replaces negative noisy counts by zero, which adds records to empty cells, and then "
+        "treats all counts as exact. By default, inference here accounts for the noise; with the option method: naive "
+        "it does what the paper does. The paper draws the states of a sequence one by one; here they are drawn "
+        "together, unless the option is state_sampler: collapsed.",
         prefer_when="Several sequences go through a few regimes over time, with many records at each step.",
     )
     domain_type: ClassVar[type[Section]] = HmmDomain
@@ -206,6 +207,23 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     def sections(self) -> tuple[StatesOverTime]:
         return (self.over_time,)
+
+    def joint_law(self, column: str, draws: Floats, states: Integers | None) -> JointLaw | None:
+        """Return the law of a record whose sequence and time step are drawn with equal probabilities."""
+        import numpy as np
+
+        if states is None:
+            return None
+        n, (n_sequences, n_steps) = len(draws), self.shape
+        emissions, _, _ = self.split(draws)
+        axes = (np.broadcast_to(np.full(size, 1.0 / size), (n, size)) for size in self.shape)
+        network = Network(
+            (*self.column_names, hidden_name("state", self.column_names)),
+            (*self.network.levels, self.over_time.state_names),
+            ((), (), *((len(self.columns),) for _ in self.features), (0, 1)),
+        )
+        located = np.eye(self.states)[states.reshape(n, n_sequences, n_steps)]
+        return JointLaw(network, self.columns, (*axes, *emissions, located), unknown_shares=(0, 1))
 
     def held_out(self) -> SequenceLikelihood:
         from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood

@@ -138,12 +138,11 @@ class LinearRegression(JointNormal, NormalRegression):
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
         corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "
-        "Bernstein and Sheldon 2019 release fourth moments with noise, or state a prior of the "
-        "features. This model states a prior, because about D^4 / 24 more moments would share "
-        "epsilon, and no distribution may have the noisy moments. Inference draws covariances from a "
-        "law on positive definite matrices, so noisy second moments need no repair. The plug-in "
-        "posterior (method: naive) replaces negative eigenvalues by 0; the scale matrix of the prior "
-        "is added, which keeps the slopes finite.",
+        "Bernstein and Sheldon 2019 release these with noise, or state a prior of the features. This model states a "
+        "prior. Otherwise about D^4 / 24 moments more would share epsilon, and perhaps no distribution would have the "
+        "noisy moments. Inference draws covariances from a law on positive definite matrices, so noisy second moments "
+        "need no repair. The plug-in posterior (method: naive) replaces negative eigenvalues by 0; the scale matrix "
+        "of the prior is added, which keeps the slopes finite.",
         prefer_when="You predict one number from others, or want a slope. To learn how all numbers vary together, use "
         "`multivariate-normal`.",
     )

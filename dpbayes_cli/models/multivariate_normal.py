@@ -40,7 +40,7 @@ class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
 
 
 class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
-    """Either the default prior, with the key ``spread``, or a normal-inverse-Wishart prior, with all other keys.
+    """Either the default prior, which the key ``spread`` states, or a normal-inverse-Wishart prior (all other keys).
 
     Under the normal-inverse-Wishart prior, E[covariance] = diag(deviation^2), and the mean is N(mean, covariance /
     strength).

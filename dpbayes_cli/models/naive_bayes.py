@@ -59,8 +59,8 @@ class NaiveBayes(DiscreteBayesNet):
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3 and Figure 1.",
         corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise, "
         "and combines the class totals of all tables. Variables may have more than two values.",
-        prefer_when="You predict one column from many others, and the budget is small; the small tables of this model "
-        "need little budget.",
+        prefer_when="You predict one column from many others with a small budget. This model needs only small tables "
+        "of counts, which cost little.",
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesPrior

@@ -12,6 +12,7 @@ from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.core.joint_law import JointLaw, hidden_name
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.latent_variables import LatentVariables
@@ -25,6 +26,7 @@ from dpbayes_cli.models.families.network_domain import (
 from dpbayes_cli.privacy.dag import Network
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.models.families.mixture_sweep import MixtureStructure
 
 _MAX_CLASSES = 50
@@ -151,6 +153,17 @@ class NaiveBayesMixture(LatentVariables):
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         share = Fact("about", len(self.parameters) - self.classes, "are in class 1", is_share=True)
         return Findings((share,), f"{self.classes} hidden classes of records were estimated, the largest first")
+
+    def joint_law(self, column: str, draws: Floats, states: Integers | None) -> JointLaw:
+        import numpy as np
+
+        sizes = [len(each.levels) for each in self.variables]
+        *tables, shares = np.split(draws, np.cumsum([self.classes * size for size in sizes]), axis=1)
+        names = (*self.column_names, hidden_name("class", self.column_names))
+        levels = (*(each.levels for each in self.variables), tuple(str(k + 1) for k in range(self.classes)))
+        network = Network(names, levels, (*((len(sizes),) for _ in sizes), ()))
+        shaped = [table.reshape(-1, self.classes, size) for table, size in zip(tables, sizes, strict=True)]
+        return JointLaw(network, self.variables, (*shaped, shares))
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return no prediction: the order of classes may differ between draws, so means over draws have no meaning."""

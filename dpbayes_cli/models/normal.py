@@ -43,7 +43,7 @@ class NormalDomain(Section, frozen=True, kw_only=True):
 
 
 class NormalPrior(Section, frozen=True, kw_only=True):
-    """Either the default prior, with the key ``spread``, or a normal-inverse-gamma prior, with all other keys.
+    """Either the default prior, which the key ``spread`` states, or a normal-inverse-gamma prior (all other keys).
 
     Under the default prior, the mean is uniform between the bounds and, given the mean, the standard deviation is
     half-normal. Under the normal-inverse-gamma prior, 1 / variance is Gamma(shape, rate), and the mean is N(mean,
@@ -97,12 +97,11 @@ class Normal(BoundedNumber):
         "normal. Inference treats the sum of many records as normal given the parameters. With impute:VALUE, an "
         "invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
-        corrections="The paper's algorithm omits a factor from the mean of the sum, and draws the sum of the numbers "
-        "within the bounds from its prior. It also treats the three parts of the sum (records below, within and "
-        "above the bounds) as independent, which makes variances 1.21 times too large in the paper's "
-        "own example. Here the mean and the covariance of the sums are the number of records times "
-        "the mean and the covariance of one clamped or dropped number. The sums are drawn from their "
-        "law given the released numbers.",
+        corrections="In the paper's algorithm, a factor is missing from the mean of the sum, and the sum of the "
+        "numbers within the bounds is drawn from its prior. It also treats the three parts of the sum (records below, "
+        "within and above the bounds) as independent, which makes variances 1.21 times too large in the paper's own "
+        "example. Here the mean and the covariance of the sums are the number of records times the mean and the "
+        "covariance of one clamped or dropped number. The sums are drawn from their law given the released numbers.",
         prefer_when="You have a measurement of unknown mean and spread. If the spread is known, normal-mean spends "
         "all of the budget on the mean.",
     )

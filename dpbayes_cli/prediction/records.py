@@ -86,7 +86,7 @@ class NewRecords:
         self._read(reader, predictor.names)
 
     def likelihood(self) -> HeldOutScore | None:
-        """Return the likelihood of the records, whose invalid cells get the code -1; None without such a score.
+        """Return the likelihood of the records; None if the model has no such score. Invalid cells get the code -1.
 
         A bundle without a posterior of hidden states is a ``SpecError``.
         """

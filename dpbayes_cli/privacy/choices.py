@@ -1,10 +1,10 @@
 """Random choices with exact probabilities: many independent choices at once, each among a few outcomes.
 
-Each of the independent choices is called a place. Utilities are integers in units of 2^-bits nats. The distance of a
-utility from the largest utility of its place is cut off at a public limit, the window. The weight of an outcome is
-exp(-distance), computed as a product of tabulated doubles and rounded down to an integer. The tables are correctly
-rounded and the products follow IEEE 754, so that no library's exp has to be trusted. A uniform integer below the sum of
-the weights chooses the outcome.
+Each of the independent choices is called a place. Utilities are integers in units of 2^-bits nats. The distance of an
+outcome is how far its utility lies below the largest utility of the same choice; distances beyond a public limit, the
+window, count as the limit. The weight of an outcome is exp(-distance), computed as a product of tabulated doubles and
+rounded down to an integer. The tables are correctly rounded and the products follow IEEE 754, so no library's exp has
+to be trusted. A uniform integer below the sum of the weights chooses the outcome.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.numeric import Number, as_decimal, exact_sum, parse_decimal
 from dpbayes_cli.privacy.conversions import INFINITE
-from dpbayes_cli.privacy.guarantee import Guarantee, Statement
+from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,
     BoundedRange,
@@ -23,6 +23,37 @@ from dpbayes_cli.privacy.kinds import (
 )
 
 _UP = Context(prec=40, rounding=ROUND_CEILING)
+
+
+@dataclass(frozen=True)
+class Failure(Guarantee):
+    """An event of a stated probability, outside of which the output reveals nothing.
+
+    Composed with another guarantee, it states that the other one holds outside an event of probability delta.
+
+    Privacy: the laws of the output under neighbors are (1 - delta) P + delta R and (1 - delta) P + delta R', for some
+        laws P, R and R'; this is (0, delta)-DP. A composition with a mechanism whose guarantee is (epsilon, 0) is
+        (epsilon, delta)-DP. Renyi divergences and rho are those of the composition outside the event, and delta is
+        charged separately.
+    Source: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006; Bun and Steinke 2016, Definition 8.1 (approximate zCDP).
+    """
+
+    kind: ClassVar[str] = "failure"
+    delta: Decimal = Decimal("1e-6")
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+
+    @property
+    def epsilon(self) -> Decimal:
+        return Decimal(0)
+
+    @property
+    def rho(self) -> Decimal:
+        return Decimal(0)
+
+    def rdp(self, order: Decimal) -> Decimal:
+        return Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -105,12 +136,13 @@ def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
 def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
     if kind == PureDP.kind:
         return PureDP(parse_decimal(rest.pop("epsilon")), parse_shifts(rest.pop("shifts", [])))
-    for simple in (ApproximateDP, ZeroConcentrated, GaussianDP):
+    for simple in (ApproximateDP, Failure, ZeroConcentrated, GaussianDP):
         if kind == simple.kind:
             return simple(**{field.name: parse_decimal(rest.pop(field.name)) for field in fields(simple)})
     if kind == BoundedRange.kind:
         epsilon, parts = parse_decimal(rest.pop("epsilon")), int(parse_decimal(rest.pop("parts")))
-        return BoundedRange(epsilon, parts, parse_points(rest.pop("curve", {})))
+        shares = tuple((parse_decimal(share), int(number)) for share, number in rest.pop("shares", []))
+        return BoundedRange(epsilon, parts, parse_points(rest.pop("curve", {})), shares)
     if kind == RenyiCurve.kind:
         largest = rest.pop("order_max", None)
         curve = parse_points(rest.pop("curve"))

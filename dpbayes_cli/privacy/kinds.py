@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -56,8 +56,8 @@ class PureDP(Guarantee):
     Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighboring data sets and all events E; delta = 0. If
         ``shifts`` are stated, the mechanism adds independent discrete Laplace noise to integers, and each change
         between neighbors is majorized by one of the shifts at every scale: for each k, the k largest components of the
-        change do not add up to more than those of the shift. So its costs are not larger. The costs of a shift are the
-        sums of the costs of its components, because their noise is independent.
+        change do not add up to more than those of the shift. So its costs are at most those of a shift. The costs of a
+        shift are the sums of the costs of its components, because their noise is independent.
     Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1; design notes, the privacy cost of a noise law.
 
     Attributes:
@@ -153,44 +153,59 @@ class BoundedRange(Guarantee):
         draws are pure epsilon-DP. A part may also be an adaptive composition of choices, if its epsilon and its Renyi
         curve are not larger than the epsilon and the Renyi curve of one draw with range epsilon / parts. So a cost may
         be computed from epsilon and from the curve, but not from the range itself. If ``points`` hold a Renyi curve of
-        all parts together, ``rdp`` returns the smaller of this curve and the general bound.
+        all parts together, ``rdp`` returns the smaller of this curve and the general bound. If ``shares`` are stated,
+        each draw consists of independent draws with these smaller ranges, whose costs add up.
     Source: Durfee and Rogers 2019; Cesar and Rogers 2021 (order * epsilon^2 / 8).
 
     Attributes:
         epsilon: the pure epsilon of all parts.
         parts: the number of draws.
         points: (order, divergence) pairs in ascending order; may be empty.
+        shares: pairs of the epsilon that all parts spend on one of the independent draws, and the number of such draws;
+            empty if a part is one draw.
     """
 
     kind: ClassVar[str] = "bounded-range"
     epsilon: Decimal = Decimal(1)
     parts: int = 1
     points: Points = ()
+    shares: tuple[tuple[Decimal, int], ...] = ()
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         _check_points(self.points)
-        if self.parts < 1:
-            raise ValueError("bounded range needs at least one part")
+        if self.parts < 1 or not all(share > 0 and number > 0 for share, number in self.shares):
+            raise ValueError("bounded range needs at least one part, and shares must be positive")
+
+    @property
+    def former(self) -> BoundedRange:
+        return replace(self, shares=())
+
+    @property
+    def ranges(self) -> list[tuple[Decimal, int]]:
+        """The ranges of independent draws, and the number of draws with each range."""
+        shares = self.shares or ((self.epsilon, 1),)
+        return [(_UP.divide(share, Decimal(self.parts)), number * self.parts) for share, number in shares]
 
     @property
     def rho(self) -> Decimal:
-        return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(8 * self.parts))
+        shares = self.shares or ((self.epsilon, 1),)
+        return exact_sum(n * _UP.divide(_UP.multiply(share, share), Decimal(8 * self.parts)) for share, n in shares)
 
     @property
     def mu(self) -> Decimal:
-        """The root of the sum of squares of the mus that the epsilons of the parts imply."""
-        square = _mu_squared(_UP.divide(self.epsilon, Decimal(self.parts)))
-        return _SHORT.plus(root_up(_UP.multiply(square, Decimal(self.parts))))
+        """The root of the sum of squares of the mus that the epsilons of the draws imply."""
+        square = exact_sum(_UP.multiply(_mu_squared(each), Decimal(number)) for each, number in self.ranges)
+        return _SHORT.plus(root_up(square))
 
     def rdp(self, order: Decimal) -> Decimal:
-        part_epsilon = float(_UP.divide(self.epsilon, Decimal(self.parts)))
-        general = round_up(self.parts * conversions.bounded_range_rdp(part_epsilon, float(order)))
-        return min(general, _value_at(self.points, order))
+        costs = (n * conversions.bounded_range_rdp(float(each), float(order)) for each, n in self.ranges)
+        return min(exact_sum(map(round_up, costs)), _value_at(self.points, order))
 
     def serialize(self) -> dict[str, Any]:
         stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "parts": str(self.parts)}
-        return {**stored, "curve": _point_texts(self.points)} if self.points else stored
+        stored |= {"curve": _point_texts(self.points)} if self.points else {}
+        return stored | ({"shares": [[decimal_text(e), str(n)] for e, n in self.shares]} if self.shares else {})
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.base.numeric import decimal_text, short_text
-from dpbayes_cli.privacy.composition import Composition
-from dpbayes_cli.privacy.guarantee import Guarantee, check_delta
+from dpbayes_cli.privacy.composition import Composition, Failure
+from dpbayes_cli.privacy.guarantee import SMALLEST_EPSILON, Guarantee, check_delta
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,
     BoundedRange,
@@ -52,7 +52,7 @@ class DominatingPair:
     Attributes:
         epsilon: the pure epsilon, or 0 if ``mu`` is positive.
         delta: the probability with which randomized response reveals everything.
-        mu: N(0, 1) and N(mu, 1), if it is positive.
+        mu: if positive, the pair is N(0, 1) and N(mu, 1).
         change: the distance between two discrete Laplace laws of scale ``change / epsilon``; 1 is randomized response.
         shifts: if there are any, the upper envelope of the pairs that belong to these shifts.
     """
@@ -80,7 +80,7 @@ class JointPrice:
 
 
 def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice:
-    """Return the epsilon of releases together, given how many there are with each guarantee.
+    """Return the price of releases together, given how many of them have each guarantee.
 
     Privacy: each release has a pair of distributions that dominates its mechanism at every epsilon. All pairs are fixed
         in advance, so that the product of the pairs dominates all releases together, in whatever order they are made
@@ -122,8 +122,8 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
         of (a, b) at every epsilon. With p = exp(-1 / scale), the difference of the two is 0 at the losses t / scale
         that (a, b) has, except that it is p^((a + b - t) / 2) (1 - p^2) / (1 + p)^2 if abs(t) <= a - b. Both curves are
         linear in exp(epsilon) between these losses. A larger change or a smaller scale has a larger delta, too. So a
-        shift dominates all changes that it majorizes. If a guarantee stores several shifts, no one of them need
-        dominate the others, and their upper envelope is the pair.
+        shift dominates all changes that it majorizes. If a guarantee stores several shifts, the pair is their upper
+        envelope, because perhaps none of them dominates all others.
     Source: Kairouz, Oh and Viswanath 2015 (randomized response dominates pure and (epsilon, delta)-DP); Dong, Roth and
         Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); design notes,
         the privacy cost of a noise law.
@@ -137,9 +137,14 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
                 yield from dominating_pairs(part)
         case PureDP(shifts=(shift,)):
             yield from _noise_pairs(shift)
-        case PureDP() | BoundedRange() | ApproximateDP():
+        case BoundedRange():
+            for each, number in guarantee.ranges:
+                yield DominatingPair(_up(each)), number
+        case PureDP() | ApproximateDP():
             shifts = guarantee.shifts if isinstance(guarantee, PureDP) else ()
             yield DominatingPair(_up(guarantee.epsilon), float(guarantee.delta), shifts=shifts), 1
+        case Failure():
+            yield DominatingPair(_up(SMALLEST_EPSILON), float(guarantee.delta)), 1
         case GaussianDP():
             yield DominatingPair(mu=_up(guarantee.mu)), 1
         case ZeroConcentrated():
@@ -199,7 +204,7 @@ def _noise_deltas(epsilon: float, change: int, at: Floats) -> Floats:
 def _envelope(shifts: Shifts, interval: float, at: Floats) -> Floats:
     """Return the largest delta of several shifts at each of these epsilons.
 
-    Privacy: each delta is computed from a distribution on the grid, which is rounded up. The largest of several convex
+    Privacy: each delta is computed from losses that are rounded up to the grid. The largest of several convex
         functions of exp(epsilon) is convex, so that it is the delta of a pair.
     Source: Zhu, Dong and Wang 2022 (which curves are the deltas of pairs).
     """

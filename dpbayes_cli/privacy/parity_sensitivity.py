@@ -81,7 +81,7 @@ def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
     """Return the maximum of f, or an upper bound on it if the network is densely connected.
 
     Variables are eliminated one after another: the sum of all tables that contain a variable is maximized over this
-    variable. If the sum would be too large a table, it is split into parts that are maximized separately.
+    variable. If the table of this sum would be too large, the sum is split into parts that are maximized separately.
 
     Privacy: splitting never lowers the value, because max (a + b) <= max a + max b. The two records have the codes 0
         and 1 in the variables z, and otherwise equal codes. If f(z) equals the value, the value is the maximum.

@@ -13,7 +13,7 @@ from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.file_layout import MISSING, UTF8, UTF8_MARKED, UTF16, FileLayout
 from dpbayes_cli.sources.location import share_read
-from dpbayes_cli.sources.records import literal, with_point
+from dpbayes_cli.sources.records import integers_in_normal_form, literal, with_point, without_blanks
 from dpbayes_cli.sources.source import unreadable
 from dpbayes_cli.sources.statements import code_expression
 
@@ -178,6 +178,19 @@ def all_texts(relation: str, index: int) -> list[str]:
     return [text for (text,) in _rows(f"SELECT DISTINCT {text} AS t FROM {relation} WHERE t IS NOT NULL ORDER BY t")]
 
 
+def first_rows(relation: str, n_columns: int, n_rows: int) -> list[tuple[str | None, ...]]:
+    """Return the first rows of a relation with the texts ``c0``, ``c1``, ..., without blanks around them."""
+    cells = ", ".join(f"trim(c{i}, {literal(BLANKS)})" for i in range(n_columns))
+    return _rows(f"SELECT {cells} FROM {relation} LIMIT {n_rows}")
+
+
+def count_rows(relation: str, texts: Sequence[str]) -> int:
+    """Return the number of rows that hold these texts, one in each column."""
+    same = " AND ".join(f"trim(c{i}, {literal(BLANKS)}) = {literal(text)}" for i, text in enumerate(texts))
+    ((count,),) = _rows(f"SELECT count(*) FROM {relation} WHERE {same}")
+    return int(count)
+
+
 def commonest_invalid(
     relation: str, index: int, column: AnyColumn, marks: NumberMarks = POINT
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
@@ -230,8 +243,21 @@ def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, N
     return int(n_valid)
 
 
+def count_keys(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]], least: float) -> tuple[int, int]:
+    """Return the number of keys with a valid record, and of those with at least ``least`` valid records.
+
+    The first column is that of the keys; see ``count_valid_records``.
+    """
+    cells = ", ".join(f"{_as_read(*each)} AS cell_{k}" for k, each in enumerate(columns))
+    valid = " AND ".join(f"{code_expression(f'cell_{k}', each)} IS NOT NULL" for k, (_, each, _) in enumerate(columns))
+    key = integers_in_normal_form(without_blanks("cell_0"))
+    numbers = f"SELECT count(*) AS n FROM (SELECT {cells} FROM {relation}) WHERE {valid} GROUP BY {key}"
+    ((n_keys, n_large),) = _rows(f"SELECT count(*), count(*) FILTER (n >= {least!r}) FROM ({numbers})")
+    return int(n_keys), int(n_large)
+
+
 def _as_read(index: int, column: AnyColumn, marks: NumberMarks) -> str:
-    """Return a DuckDB expression for a cell, whose numbers are written with a decimal point."""
+    """Return a DuckDB expression for the text of a cell; if it is a number, with a decimal point."""
     cell = f"coalesce(c{index}, '')"
     return cell if marks == POINT or isinstance(column, Column) else with_point(cell, marks)
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
-from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup
+from dpbayes_cli.core.statistic import ExactEvidence, FoundGroups, Statistic, SumsByGroup
 from dpbayes_cli.core.statistic_values import released_values
+from dpbayes_cli.sources.found_keys import KeyTally
 from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.source import Source, check_boolean, column_index
 from dpbayes_cli.sources.statements import Tally
@@ -81,6 +82,10 @@ class EngineSource(Source):
             return self._tables(statistic, policy)
         if isinstance(statistic.expressions[0], SumsByGroup):
             return self._sums_by_group(statistic.expressions[0], policy)
+        if isinstance(statistic.expressions[0], FoundGroups):
+            found = KeyTally(self._columns, policy)
+            found.add(self._rows(self._statements(self._columns, self._unit).found_query(policy)))
+            return found.statistics()
         tally = Tally(self._columns, statistic, policy)
         statements = self._statements(tally.columns, self._unit)
         query = statements.tally_query(policy, tally.monomials) if tally.sums else statements.code_query(policy)

@@ -145,6 +145,16 @@ class Statements:
         total = rows.code.cast("decimal(38, 0)").sum()
         return self._query(rows.group_by("key").agg(n=rows.count(), total=total))
 
+    def found_query(self, policy: RecordPolicy) -> str:
+        """Return a query of the records of each key in the data; see ``found_keys`` for its rows."""
+        rows = self._coded(policy)
+        key, code = (rows[name] for name in self._codes)
+        is_number = isinstance(self._columns[1], NumericColumn)
+        level = ibis.cases((code.notnull(), ibis.literal(0, type="int64"))) if is_number else code
+        rows = self._add(rows.select(key=key, level=level, code=code))
+        total = rows.code.cast("decimal(38, 0)").sum()
+        return self._query(rows.group_by("key", "level").agg(n=rows.count(), total=total))
+
     def count_query(self) -> str:
         """Return a query of one row: the number of privacy units, or of records if each record is a unit."""
         rows = self._rows if self._bound is None else self._shaped(self._trimmed())
@@ -152,9 +162,13 @@ class Statements:
 
     def _query(self, last: Expression) -> str:
         fence = " OFFSET 0" if self._dialect == "postgres" else ""  # or its planner repeats expressions at each use
-        names = [f"keys_{i} AS ({self._keys(i)})" for i in self._keyed]
+        names = [f"keys_{i} AS ({self._keys(i)})" for i in self._keyed if not self._finds_keys(i)]
         names += [f"stage_{i} AS ({stage}{fence if i else ''})" for i, stage in enumerate(self._stages)]
         return f"WITH {', '.join(names)} {self._compiled(last)}"
+
+    def _finds_keys(self, index: int) -> bool:
+        column = self._columns[index]
+        return isinstance(column, Column) and column.finds_keys
 
     def _keys(self, index: int) -> str:
         """Return a query of the keys in a column, in normal form, and their codes."""
@@ -200,7 +214,8 @@ class Statements:
         for name, column in zip(self._codes, self._columns, strict=True):
             impute, raw = impute_code(column, policy), rows[name]
             code = raw if impute is None else ibis.coalesce(raw, ibis.literal(impute, type="int64"))
-            codes[name] = ibis.cases((raw.isnull() | (raw != OUT_OF_BOUNDS), code))
+            is_text = isinstance(column, Column) and column.finds_keys
+            codes[name] = raw if is_text else ibis.cases((raw.isnull() | (raw != OUT_OF_BOUNDS), code))
         return self._add(rows.select(**codes))
 
     def _trimmed(self) -> Expression:
@@ -277,6 +292,10 @@ class Statements:
         """Add the stage that computes the codes before imputation."""
         codes, hashes = {}, {}
         for i, column in enumerate(self._columns):
+            if self._finds_keys(i):
+                codes[f"code_{i}"] = rows[f"text_{i}"]
+                hashes[f"hash_{i}"] = sha256_text(self._dialect, rows[f"text_{i}"])
+                continue
             if i in self._keyed:
                 keys = ibis.table({"text": "string", "code": "int64"}, name=f"keys_{i}")
                 rows = rows.left_join(keys, rows[f"text_{i}"] == keys.text).drop("text").rename({f"key_{i}": "code"})

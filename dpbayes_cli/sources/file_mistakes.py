@@ -97,7 +97,7 @@ def missing_column(names: Sequence[str], wanted: str | None, file: str, *, is_pu
         )
     if len(names) == 1 and not is_public and has_blanks_between_names(names):
         return SourceError(
-            "the header is a single field of several words, which blanks seem to separate into columns",
+            "the header is a single field of several words; blanks seem to separate the columns",
             hint=f"put commas between the fields: tr -s ' ' , < {shlex.quote(file)} > table.csv; if it is one name: "
             "--column NAME",
         )

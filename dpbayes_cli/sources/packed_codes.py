@@ -72,17 +72,12 @@ class PackedCodes(ABC):
         named = ", ".join(f"{direct.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
         codes, relation = [], f"(SELECT {named} FROM {cells.relation})"
         for i, column in enumerate(self.columns):
-            impute = impute_code(column, self._policy)
-            invalid = self._sizes[i] if impute is None else impute
             if isinstance(column, Column) and column.is_key:  # there may be a million keys
                 join = joined_keys(engine, i, f"CAST(cell_{i} AS VARCHAR)", column)
                 relation, code = f"{relation} {join}", f"key_{i}.code"
             else:
-                code = code_expression(f"cell_{i}", column, direct=i in direct)
-            if isinstance(column, NumericColumn) and column.outside == "drop":  # nothing stands in for such a number
-                clamped = code_expression(f"cell_{i}", replace(column, outside="clamp"), direct=i in direct)
-                code = f"coalesce({code}, CASE WHEN {clamped} IS NOT NULL THEN {self._sizes[i]} END)"
-            codes.append(f"CAST(coalesce({code}, {invalid}) AS BIGINT) AS code_{i}")
+                code = imputed_code(f"cell_{i}", column, self._policy, direct=i in direct)
+            codes.append(f"CAST(coalesce({code}, {self._sizes[i]}) AS BIGINT) AS code_{i}")
         packed = [
             " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"
             for p, pack in enumerate(self._packs)
@@ -194,6 +189,21 @@ class GroupTally(PackedCodes):
             if part.any():  # the sums of both parts are exact in doubles
                 weights = part.astype(np.float64)
                 self._sums += np.bincount(keys, weights, self._sizes[0]).astype(np.int64) << shift
+
+
+def imputed_code(cell: str, column: AnyColumn, policy: RecordPolicy, *, direct: bool) -> str:
+    """Return a DuckDB expression for the code of a cell or its stand-in, NULL if it is invalid.
+
+    Nothing stands in for a number out of bounds that drops its record. For the arguments see ``code_expression``.
+    """
+    impute, code = impute_code(column, policy), code_expression(cell, column, direct=direct)
+    if impute is None:
+        return code
+    stand_in = str(impute)
+    if isinstance(column, NumericColumn) and column.outside == "drop":
+        clamped = code_expression(cell, replace(column, outside="clamp"), direct=direct)
+        stand_in = f"CASE WHEN {clamped} IS NULL THEN {impute} END"
+    return f"coalesce({code}, {stand_in})"
 
 
 def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words | None) -> Any:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
-from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup
+from dpbayes_cli.core.statistic import ExactEvidence, FoundGroups, Statistic, SumsByGroup
 from dpbayes_cli.sources.contributions import BoundedReader, UnitCounter
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, looks_like_no_header, missing_column
+from dpbayes_cli.sources.found_keys import KeyTally
 from dpbayes_cli.sources.packed_codes import GroupTally, TableTally
 from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.statements import Tally
@@ -106,12 +107,14 @@ class Source(ABC):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly; see ``read``."""
-        kind: type[Tally | TableTally | GroupTally] = Tally
+        tally: Tally | TableTally | GroupTally | KeyTally
         if statistic.tables:
-            kind = TableTally
-        elif isinstance(statistic.expressions[0], SumsByGroup):
-            kind = GroupTally
-        tally = kind(self._columns, statistic, policy)
+            tally = TableTally(self._columns, statistic, policy)
+        elif isinstance(statistic.expressions[0], FoundGroups):
+            tally = KeyTally(self._columns, policy)
+        else:
+            by_group = isinstance(statistic.expressions[0], SumsByGroup)
+            tally = (GroupTally if by_group else Tally)(self._columns, statistic, policy)
         self.read(tally)
         return tally.statistics()
 
@@ -166,6 +169,8 @@ def check_boolean(column: AnyColumn) -> None:
     Raises:
         SpecError: the column has levels that are neither ``true`` nor ``false``.
     """
+    if isinstance(column, Column) and column.finds_keys:
+        return
     texts = column.texts if isinstance(column, Column) else {}
     if {texts[text] for text in ("true", "false") if text in texts} != set(texts.values()) or not texts:
         raise SpecError(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from dpbayes_cli.base.cell_grammar import NUMBER, WHOLE, normal_cell
+from dpbayes_cli.base.cell_grammar import MAX_KEY_BYTES, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.base.duck import fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, Expression, ProductOf, Statistic
@@ -137,6 +137,8 @@ def code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> st
         arms = " ".join(f"WHEN {cast_cell if direct else parsed} < {cut} THEN {code}" for code, cut in cuts)
         valid = f"{cell} IS NOT NULL" if direct else f"{_is_number(trimmed, column)} AND isfinite({parsed})"
         return f"CASE WHEN {valid} THEN CASE {arms} ELSE {len(column.cuts)} END END"
+    if column.finds_keys:
+        return f"CASE WHEN {trimmed} <> '' AND strlen({trimmed}) <= {MAX_KEY_BYTES} THEN 0 END"
     normal, usual = _normal_levels(column)
     if direct:
         whole = {level: code for level, code in normal.items() if _INTEGER_TEXT.fullmatch(level)}  # not "-0"

@@ -1,17 +1,21 @@
-"""The section ``by`` of a spec, which divides the records into groups with public keys."""
+"""The section ``by`` of a spec, which divides the records into groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 
+import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.cell_grammar import BLANKS, check_levels
 from dpbayes_cli.base.errors import SpecError, near_file
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import Delta, Options
 from dpbayes_cli.core.section import Level, Section
 
 MAX_GROUPS = 1_000_000
@@ -23,19 +27,67 @@ class GroupsSection(Section, frozen=True, kw_only=True):
 
     column: Annotated[str, Meta(min_length=1, description="the column that holds the key of each record's group")]
     values: Annotated[
-        tuple[Level, ...],
-        Meta(min_length=1, max_length=MAX_GROUPS, description="the public keys of the groups; or file: PATH"),
+        Literal["private"] | Annotated[tuple[Level, ...], Meta(min_length=1, max_length=MAX_GROUPS)],
+        Meta(description="the public keys of the groups; or file: PATH; or private: find them in the data"),
     ]
 
     def __post_init__(self) -> None:
-        check_levels(self.values)
-        if self.values[0] == self.column:
+        check_levels(self.keys)
+        if self.keys and self.keys[0] == self.column:
             raise ValueError(f"the first key is the name of the column, {self.column!r}: a file of keys has no header")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The public keys of the groups; empty if the keys are found in the data."""
+        return () if isinstance(self.values, str) else self.values
 
     @property
     def in_request(self) -> dict[str, Any]:
         """The groups as a request states them: a digest stands for the keys, of which there may be a million."""
-        return {"column": self.column, "keys": digest("keys of groups", canonical_json(list(self.values)))}
+        keys = digest("keys of groups", canonical_json(list(self.keys))) if self.keys else self.values
+        return {"column": self.column, "keys": keys}
+
+
+def finds_keys(document: Mapping[str, Any]) -> bool:
+    """Return whether a spec asks for groups whose keys are found in the data."""
+    by = document.get("by")
+    return isinstance(by, Mapping) and by.get("values") == PRIVATE
+
+
+def no_delta() -> SpecError:
+    """Return the error for keys that are found in the data, but no delta is stated."""
+    reason = "keys that are found in the data need a delta: the probability that a key shows a single person"
+    return SpecError(reason, where="privacy.delta", hint="--delta 1e-6, or list the keys: --groups FILE")
+
+
+def split_delta(options: type[Options], privacy: Mapping[str, Any]) -> tuple[dict[str, Any], Decimal]:
+    """Return the options of the noise, and the delta of the keys that are found in the data.
+
+    If the noise has an epsilon that holds at a delta, noise and keys get half of the stated delta each.
+
+    Args:
+        options: what the mechanism reads if keys are listed.
+        privacy: the stated options of the cost, with a delta.
+    """
+    delta = privacy["delta"]
+    rest = {name: value for name, value in privacy.items() if name != "delta"}
+    if "delta" not in options.__struct_fields__:
+        return rest, delta
+    if privacy.get("epsilon") is None:
+        return {**rest, "delta": None}, delta
+    half = _HALF.multiply(delta, Decimal("0.5"))
+    return {**rest, "delta": half}, half
+
+
+@lru_cache(maxsize=64)
+def with_delta(options: type[Options]) -> type[Options]:
+    """Return the options of a mechanism if keys are found in the data, which needs a delta."""
+    if "delta" in options.__struct_fields__:
+        return options
+    fields: list[Any] = [("delta", Delta, None)]
+    name = f"{options.__name__.removesuffix('Options')}DeltaOptions"
+    struct = msgspec.defstruct(name, fields, bases=(options,), frozen=True, kw_only=True, module=__name__)
+    return cast("type[Options]", struct)
 
 
 def with_keys(document: dict[str, Any], base: Path) -> dict[str, Any]:
@@ -106,7 +158,9 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
     by = document.get("by")
     if isinstance(by, Mapping) and by.get("column") is not None and by.get("column") == document.get("column"):
         reason = f"the column {by['column']!r} holds the keys of the groups"
-        raise SpecError(reason, where="column", hint="name the column of values, or leave it out if there are only two")
+        raise SpecError(reason, where="column", hint="name the column of values; with only two columns, leave it out")
 
 
 GROUP_MECHANISMS = ("laplace", "gaussian")
+PRIVATE = "private"
+_HALF = Context(prec=30, rounding=ROUND_FLOOR)

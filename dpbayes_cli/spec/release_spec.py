@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -21,33 +22,22 @@ from dpbayes_cli.core.private_tree import PrivateTree
 from dpbayes_cli.core.registry import check_supports, mechanism_type, model_type
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.spec.bounds_section import (
-    BoundsSection,
-    check_place_of_bounds,
-    domain_between,
-    no_bounds,
-    unbounded_domain,
-)
+from dpbayes_cli.spec.bounds_section import BoundsSection, domain_between
 from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.foreign_options import foreign_options, inference_options, pair_of
-from dpbayes_cli.spec.groups_section import GroupsSection, check_groups
+from dpbayes_cli.spec.groups_section import GroupsSection, check_groups, finds_keys, no_delta, split_delta, with_delta
 from dpbayes_cli.spec.mistakes import control_characters, mistakes_in
 from dpbayes_cli.spec.option_sections import InferenceSection, PrivacySection, SamplingSection, with_options
 from dpbayes_cli.spec.public_reasons import REASONS, with_reasons_apart
 from dpbayes_cli.spec.request_flags import description_of
 from dpbayes_cli.spec.source_section import SourceSection
-from dpbayes_cli.spec.structure_section import (
-    StructureSection,
-    domain_with_tree,
-    no_structure,
-    private_section,
-)
-from dpbayes_cli.spec.version_1 import canonical_request, former_inference, former_prior, renamed_in
+from dpbayes_cli.spec.structure_section import StructureSection, choice_fields, domain_with_tree, private_section
+from dpbayes_cli.spec.version_1 import canonical_request, renamed_in
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
 _MOST_NUMBERS = 250_000_000
-"""The largest number of values in all samples, which take 2 GB of memory."""
+"""The largest number of values in all samples together: so many values take 2 GB of memory."""
 _FREE = ("prior", "inference")
 """Sections that change the inference, but not what is requested of the data."""
 _OUTSIDE = ("data", "dataset", "records")
@@ -106,21 +96,26 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         if self.records is not None and self.privacy.neighbors is Neighbors.ADD_REMOVE:
             reason = "under add-remove the number of records is private and cannot be stated"
             mistakes.append(SpecError(reason, where="records", hint="leave it out"))
+        if self.finds_keys and self.stated_delta is None:
+            mistakes.append(no_delta())
         if mistakes:
             raise joined(mistakes)
 
-    def build_model(self, chosen: Chosen | None = None) -> Model:
+    def build_model(self, chosen: Chosen | None = None, keys: tuple[str, ...] | None = None) -> Model:
         """Build the statistical model that the spec states.
 
         Args:
             chosen: the bounds or the structure that were found privately, if the spec requests this; None stands for
                 the whole public range of numbers, or for a star, which are used before they are found.
+            keys: the keys of groups that were published, if the spec asks to find them in the data; None before.
 
         Raises:
             SpecError: the domain, what was chosen and the prior do not fit each other.
         """
         model = model_type(self.model).build(self.domain_at(chosen), self.prior)
-        return model if self.by is None else model.grouped(self.by.column, self.column, self.by.values)
+        if self.by is None:
+            return model
+        return model.grouped(self.by.column, self.column, self.by.keys or keys or (), self.key_delta)
 
     def domain_at(self, chosen: Chosen | None) -> Section:
         """Return the domain with what was chosen; see ``build_model``."""
@@ -171,10 +166,32 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def options(self) -> Options:
-        """The options that the mechanism reads."""
-        kind = mechanism_type(self.mechanism).options_for(model_type(self.model))
-        values = {**self.privacy.values, **self.sampling.values}
+        """The options that the mechanism reads, without the delta of keys that are found in the data."""
+        kind = self._options_type
+        privacy = self.privacy.values if self.key_delta is None else split_delta(kind, self.privacy.values)[0]
+        values = {**privacy, **self.sampling.values}
         return kind(**{name: values[name] for name in kind.__struct_fields__})
+
+    @property
+    def _options_type(self) -> type[Options]:
+        return mechanism_type(self.mechanism).options_for(model_type(self.model))
+
+    @cached_property
+    def key_delta(self) -> Decimal | None:
+        """The delta of the keys that are found in the data; None if no keys are."""
+        if not self.finds_keys:
+            return None
+        return split_delta(self._options_type, self.privacy.values)[1]
+
+    @property
+    def finds_keys(self) -> bool:
+        """Whether the keys of groups are found in the data."""
+        return self.by is not None and not self.by.keys
+
+    @property
+    def stated_delta(self) -> Decimal | None:
+        """The delta that the spec states; None if it states none."""
+        return self.privacy.values.get("delta")
 
     @cached_property
     def inference_options(self) -> Options:
@@ -216,7 +233,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
 
 def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a spec that do not say where the data are or what reads them."""
+    """Return a spec without the keys that say where the data are, or by what they are read."""
     request = {key: value for key, value in stated.items() if key not in _OUTSIDE}
     layout = {key: value for key, value in request.pop("source", {}).items() if key not in _READ_BY}
     return {**request, "source": layout} if layout else request
@@ -224,7 +241,7 @@ def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def spec_type(
-    model: str, mechanism: str | None = None, *, private: str = "", has_groups: bool = False
+    model: str, mechanism: str | None = None, *, private: str = "", has_groups: bool = False, finds_keys: bool = False
 ) -> type[ReleaseSpec]:
     """Return the type of specs for a model and a mechanism: common keys, the model's domain and prior, and options.
 
@@ -232,6 +249,7 @@ def spec_type(
         mechanism: the name of the mechanism; None: the model's default.
         private: ``bounds`` or ``structure`` if the spec has this section in place of keys of the domain.
         has_groups: whether the spec states ``by``, the groups of the records.
+        finds_keys: whether the keys of the groups are found in the data.
 
     Raises:
         SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
@@ -241,21 +259,18 @@ def spec_type(
     check_supports(mechanism_class, kind)
     name = "".join(part.capitalize() for part in f"{model}-by-{mechanism_class.name}".split("-"))
     name += f"Private{private.capitalize()}Spec" if private else "GroupsSpec" if has_groups else "Spec"
+    name = f"FoundKeys{name}" if finds_keys else name
     read = mechanism_class.options_for(kind)
+    read = with_delta(read) if finds_keys else read
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, mechanism_class, grouped=has_groups), INFERENCE)
     by_default = (mechanism_class.name,) if mechanism_class.name == kind.default_mechanism else ()
-    if private == "bounds":
-        check_place_of_bounds(kind, {})
-    domain = unbounded_domain(kind) if private == "bounds" else kind.domain_type
-    bounds: tuple[Any, ...] = (BoundsSection,) if private == "bounds" else (no_bounds(kind), None)
-    structure: tuple[Any, ...] = (StructureSection,) if private == "structure" else (no_structure(kind), None)
+    domain, choices = choice_fields(kind, private)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
         ("domain", domain, *_default(domain)),
-        ("bounds", *bounds),
-        ("structure", *structure),
+        *choices,
         ("prior", kind.prior_type, *_default(kind.prior_type)),
         ("by", GroupsSection if has_groups else None, *(() if has_groups else (None,))),
         ("mechanism", Annotated[Literal[mechanism_class.name], Meta(description=mechanism_class.summary)], *by_default),
@@ -305,32 +320,8 @@ def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[
     private, has_groups = private_section(model, document), document.get("by") is not None
     if has_groups:
         check_groups(model, mechanism.name, document)
-    return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups)
-
-
-def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
-    """Return the spec that a document meant in version 1, with that version's defaults of prior and inference.
-
-    Args:
-        document: the request as the user stated it.
-        today: the spec that it states today.
-
-    Returns:
-        The former spec; None if it is not valid, or the same as today's.
-    """
-    prior = {**former_prior(document["model"]), **(document.get("prior") or {})}
-    former = {**document, "prior": prior}
-    options = inference_options(*pair_of(document), grouped=today.by is not None)
-    inference = former_inference(options.__struct_fields__)
-    if inference:
-        former["inference"] = {**inference, **(document.get("inference") or {})}
-    try:
-        if not inference and msgspec.convert(prior, type(today.prior), strict=False) == today.prior:
-            return None
-        spec = build_spec(former)
-    except (SpecError, msgspec.ValidationError):
-        return None
-    return None if spec.request == today.request else spec
+    found = finds_keys(document)
+    return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups, finds_keys=found)
 
 
 def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:

@@ -36,7 +36,7 @@ FLAGS: dict[str, Flag] = {
     "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's default]; see: dpbayes models"),
     "column": Flag("Request", ("--column",), "NAME", "the column, or its position; not needed if only one"),
     "by.column": Flag("Request", ("--by",), "COLUMN", "one posterior for each value of this column"),
-    "by.values": Flag("Request", ("--groups",), "FILE", "the public values of --by, one in each line"),
+    "by.values": Flag("Request", ("--groups",), "FILE", "the public values of --by, one in each line; or private"),
     "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
     "records": Flag("Request", ("--records",), "N", "the number of records, if public; it is checked"),
     "prior": Flag("Request", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),

@@ -20,7 +20,7 @@ def json_schema() -> dict[str, Any]:
         kinds.append(spec_type(model.name, mechanism.name))
         if model.bound_keys and mechanism.post_processing:
             kinds.append(spec_type(model.name, mechanism.name, private="bounds"))
-        if model.has_private_trees and mechanism.post_processing:
+        if model.has_private_trees and mechanism.takes_private_trees():
             kinds.append(spec_type(model.name, mechanism.name, private="structure"))
         if model.has_groups and mechanism.name in GROUP_MECHANISMS:
             kinds.append(spec_type(model.name, mechanism.name, has_groups=True))

@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from dpbayes_cli.base.canonical import canonical_json, digest
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.spec.foreign_options import SECTIONS, foreign, inference_options, pair_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
-from dpbayes_cli.spec.version_1 import former_inference, renamed_keys, with_former_names, with_todays_names
+from dpbayes_cli.spec.version_1 import (
+    former_inference,
+    former_prior,
+    renamed_keys,
+    with_former_names,
+    with_todays_names,
+)
 
 _EARLIER: Mapping[str, Mapping[str, Any]] = {
     "privacy": dict.fromkeys(("epsilon", "delta", "rho", "mu", "order")),
@@ -103,9 +112,9 @@ def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
 
 
 def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return section and key of the options that were ignored.
+    """Return section and key of the stored options that dpbayes ignored when it stored them.
 
-    An option that is read was never ignored, not even under its old name.
+    An option that is read today, under its new or its old name, is not among them.
     """
     renamed = renamed_keys(stored)
     return [
@@ -113,3 +122,28 @@ def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
         for section, key in foreign(stored, type_of(stored))
         if key in _IGNORED[section] and key not in renamed.get(section, {})
     ]
+
+
+def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
+    """Return the spec that a document meant in version 1, with that version's defaults of prior and inference.
+
+    Args:
+        document: the request as the user stated it.
+        today: the spec that it states today.
+
+    Returns:
+        The former spec; None if it is not valid, or the same as today's.
+    """
+    prior = {**former_prior(document["model"]), **(document.get("prior") or {})}
+    former = {**document, "prior": prior}
+    options = inference_options(*pair_of(document), grouped=today.by is not None)
+    inference = former_inference(options.__struct_fields__)
+    if inference:
+        former["inference"] = {**inference, **(document.get("inference") or {})}
+    try:
+        if not inference and msgspec.convert(prior, type(today.prior), strict=False) == today.prior:
+            return None
+        spec = build_spec(former)
+    except (SpecError, msgspec.ValidationError):
+        return None
+    return None if spec.request == today.request else spec

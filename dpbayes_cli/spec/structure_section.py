@@ -17,7 +17,7 @@ from dpbayes_cli.core.private_tree import PrivateTree
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.spec.bounds_section import check_place_of_bounds
+from dpbayes_cli.spec.bounds_section import BoundsSection, check_place_of_bounds, no_bounds, unbounded_domain
 from dpbayes_cli.spec.convert_section import Exact, exact_number
 
 _PLACE = "structure.private"
@@ -142,7 +142,21 @@ def private_section(model: type[Model], document: Mapping[str, Any]) -> str:
     return ""
 
 
-def no_structure(kind: type[Model]) -> Any:
+def choice_fields(kind: type[Model], private: str) -> tuple[type[Section], list[Any]]:
+    """Return the type of a spec's domain, and the fields ``bounds`` and ``structure`` of the spec.
+
+    Args:
+        private: ``bounds`` or ``structure`` if the spec has this section in place of keys of the domain.
+    """
+    if private == "bounds":
+        check_place_of_bounds(kind, {})
+    bounds = (BoundsSection,) if private == "bounds" else (no_bounds(kind), None)
+    structure = (StructureSection,) if private == "structure" else (_no_structure(kind), None)
+    domain = unbounded_domain(kind) if private == "bounds" else kind.domain_type
+    return domain, [("bounds", *bounds), ("structure", *structure)]
+
+
+def _no_structure(kind: type[Model]) -> Any:
     """Return the type of the key ``structure`` in a spec whose domain states the structure; it allows only None."""
     if not kind.has_private_trees:
         return None

@@ -38,7 +38,7 @@ _SIZES = ("scale", "scale_column", "variance", "variance_column", "epsilon", "rh
 
 
 class TableNoise(Section, frozen=True, kw_only=True):
-    """The law of the noise of columns, and below which noisy count nothing is published."""
+    """The noise of columns: its law, its size, and the noisy count below which nothing is published."""
 
     law: Literal["discrete-laplace", "discrete-gaussian", "laplace", "gaussian", "none"]
     scale: Size | None = None
@@ -60,9 +60,9 @@ class TableNoise(Section, frozen=True, kw_only=True):
         if budget and len(stated) != 1:
             raise ValueError(f"state one of {', '.join(allowed)} of the noise; stated: {', '.join(stated) or 'none'}")
         if not budget and self.suppressed_below is not None:
-            raise ValueError("suppressed_below goes with a law of noise")
+            raise ValueError("suppressed_below needs a law of noise")
         if self.sensitivity is not None and budget not in stated:
-            raise ValueError(f"sensitivity goes with {budget or 'a law of noise'}, from which the scale follows")
+            raise ValueError(f"sensitivity needs {budget}" if budget else "sensitivity needs a law of noise")
 
     def scale_of(self, variance: float) -> float:
         """Return the scale of the noise with this variance; for Gaussian laws, the square root."""
@@ -113,7 +113,7 @@ class TotalSection(Section, frozen=True, kw_only=True):
 
 
 class RateSection(Section, frozen=True, kw_only=True):
-    """A probability of success: successes and failures, or successes of a number."""
+    """A probability of success, from successes and failures, or from successes and the number that includes them."""
 
     name: str
     successes: Cells
@@ -125,12 +125,12 @@ class RateSection(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.failures is None) == (self.of is None):
-            raise ValueError(f"the rate {self.name!r} must state either failures, or of: the column with the number")
+            raise ValueError(f"the rate {self.name!r} must state either failures, or of: the column that counts all")
         if self.of is not None and not (isinstance(self.of, str) and isinstance(self.successes, str)):
-            raise ValueError(f"successes and of of the rate {self.name!r} must be columns")
+            raise ValueError(f"the rate {self.name!r} states of, so successes and of must be columns")
         _check_pooling(self.name, self.pooling, self.target)
         if self.pooling == "partial" and self.of is not None:
-            raise ValueError(f"pooling of the rate {self.name!r} needs the column failures, and not of")
+            raise ValueError(f"the rate {self.name!r} can be pooled only if it states failures and not of")
 
 
 class ShareSection(Section, frozen=True, kw_only=True):
@@ -147,8 +147,8 @@ class ShareSection(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if (self.over is None) == (len(self.columns) == 1):
             raise ValueError(
-                f"the categories of the share {self.name!r} are either several columns, or the values of the key `over`"
-                " of one column"
+                f"the share {self.name!r} must state either several columns, or one column and over: the key whose "
+                "values are the categories"
             )
         _check_pooling(self.name, self.pooling, self.target)
 
@@ -186,7 +186,7 @@ class InferSection(Section, frozen=True, kw_only=True):
         if not names and not self.counts:
             raise ValueError("state at least one of counts, rates, shares, sums and differences")
         if twice := sorted({name for name in names if names.count(name) > 1 or name in self.counts}):
-            raise ValueError(f"the name {twice[0]!r} stands for two quantities")
+            raise ValueError(f"two quantities have the name {twice[0]!r}")
 
 
 class TableSpec(Section, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from functools import cache
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.admitted_releases import admitted_releases
 from dpbayes_cli.ledger.budgets import Budget, ConcentratedBudget, GaussianBudget, Lanes, PureBudget
-from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON, UnionBudget
+from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON, UnionBudget, budget_of_deltas
 from dpbayes_cli.privacy.guarantee import Guarantee
 
 DELTA = Decimal("1e-6")
@@ -43,9 +43,12 @@ def account_prices(guarantee: Guarantee) -> list[AccountPrice]:
     """Return the price of a release in a pure account and in those that imply epsilon 3 at delta 1e-6.
 
     These accounts are of pure epsilon, of (epsilon, delta) with Renyi composition, of zCDP and of Gaussian DP. Nothing
-    is charged.
+    is charged. If the release has a delta of its own, the second account is the one that the release would open.
     """
-    return [_account_price(budget, guarantee) for budget in _new_budgets()]
+    pure, approximate, *others = _new_budgets()
+    if guarantee.delta:
+        approximate = budget_of_deltas(guarantee.delta)
+    return [_account_price(budget, guarantee) for budget in (pure, approximate, *others)]
 
 
 @cache
@@ -66,7 +69,7 @@ def _account_price(budget: Budget, guarantee: Guarantee) -> AccountPrice:
 def times_sentence(prices: list[AccountPrice]) -> str:
     """Return how often new accounts without and with a delta pay for a release, one sentence."""
     pure, approximate, *others = prices
-    epsilon, delta = decimal_text(DEFAULT_EPSILON), decimal_text(DELTA)
+    epsilon, delta = decimal_text(DEFAULT_EPSILON), decimal_text(approximate.total["delta"])
     if approximate.times == 0:
         neither = f"A new account of epsilon {epsilon}, with or without delta {delta}, cannot pay for such a release"
         best = max(others, key=lambda each: each.times)
@@ -75,8 +78,8 @@ def times_sentence(prices: list[AccountPrice]) -> str:
         return f"{neither}; one of {best.notion} that implies epsilon {epsilon} at this delta pays for {best.times:,}."
     why = "" if pure.is_finite else ", because the release has no pure epsilon"
     return (
-        f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; one of epsilon {epsilon} and "
-        f"delta {delta} for {approximate.times:,}."
+        f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; if it also has "
+        f"delta {delta}, it pays for {approximate.times:,}."
     )
 
 

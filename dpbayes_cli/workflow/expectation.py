@@ -111,10 +111,11 @@ class ExpectedPredictions:
 class Expectation:
     """A summary of simulated releases of one request.
 
-    The parameters are drawn from the prior, and the data from the model. Posterior draws are released from a
-    distribution that is wider than the posterior without privacy. A point estimate has no posterior, and for large
-    epsilon the spread of the estimate vanishes, however few the records are. For estimates, ``posterior_sd`` is
-    therefore their distance from the true parameter, which tends to the width of the posterior for large epsilon.
+    The parameters are drawn from the prior such that means are inside the bounds, and the data from the model.
+    Posterior draws are released from a distribution that is wider than the posterior without privacy. A point estimate
+    has no posterior, and for large epsilon the spread of the estimate vanishes, however few the records are. For
+    estimates, ``posterior_sd`` is therefore their distance from the true parameter, which tends to the width of the
+    posterior for large epsilon.
 
     Attributes:
         n_records: the number of records, all of them valid.

@@ -21,6 +21,7 @@ from dpbayes_cli.sources.column_profile import (
     are_grouped,
     commonest_invalid,
     count_beyond,
+    count_keys,
     count_valid_records,
     mean_and_variance,
     parquet_columns,
@@ -34,7 +35,9 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
-from dpbayes_cli.workflow.remedies import conversion, level_remedies, marks_remedy, number_remedy, shell
+from dpbayes_cli.workflow.header_lines import header_line_advice
+from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.remedies import conversion, keys_advice, level_remedies, marks_remedy, number_remedy, shell
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
 
 _MUCH_MORE = 1.5
@@ -112,6 +115,7 @@ def check_file(
     if layout is not None:
         check.wrong_lines = max(layout.lines - layout.skipped - layout.header - check.records, 0)
         check.advice += _layout_advice(layout, table.path, check, section)
+        check.advice += header_line_advice(layout, table.path, table.relation(), columns)
     check.advice += _name_advice(table.names, stated)
     if spec is not None:
         _check_spec(check, spec, table)
@@ -290,7 +294,9 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         advice: list[str] = []
         if empty := sum(count for text, count in commonest if not text):
             advice.append(_about_empty(empty, invalid, spec.on_invalid))
-        if invalid and isinstance(column, Column):
+        if isinstance(column, Column) and column.finds_keys:
+            advice = ["these records count in no group"] * (invalid > 0)
+        elif invalid and isinstance(column, Column):
             advice += level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
         elif invalid:
             texts = [text for text, _ in commonest if text]
@@ -304,6 +310,10 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
         check.valid = count_valid_records(relation, indices)
+    if spec.key_delta is not None and len(indices) == len(model.columns):
+        with suppress(SpecError):  # no epsilon is stated yet
+            least = price(spec).plan.parameters["key_records"]
+            check.advice.append(keys_advice(count_keys(relation, indices, least), least))
 
 
 def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:

@@ -100,12 +100,12 @@ def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: i
             rows += _rows(each, summary)
             methods[each.name] = "exact" if summary.is_exact else f"{samples:,} independent draws"
         if each.n_left_out:
-            warnings.append(f"{each.name}: groups left out because they lack rows of a term: {each.n_left_out}")
+            warnings.append(f"{each.name}: groups left out because rows that they need are missing: {each.n_left_out}")
     return InferredTable(rows, methods, table.n_rows, len(noisy.observed), level, tuple(warnings))
 
 
 def _priors(table: TableCells) -> Iterator[tuple[str, str]]:
-    """Yield the columns of which small counts are not published, with their priors in words."""
+    """Yield the columns with a power-law prior, with this prior in words."""
     for k, (column, prior) in enumerate(zip(table.spec.counts, table.noisy.priors, strict=False)):
         if (table.noisy.prior == k).any():
             exponent = f"a = {prior.mean:.2f} (sd {prior.sd:.2f})"
@@ -128,7 +128,7 @@ def _implausible(cells: NoisyCells, totals: Sequence[KnownTotal]) -> Iterator[st
     for each in totals:
         distance = abs(float(cells.observed[each.cells].sum()) - each.total)
         if distance > _MOST_SDS * float(np.sqrt((sd[each.cells] ** 2).sum())):
-            yield f"{each.name} is {distance:,.0f} away from the sum of its noisy counts; check it, and the noise"
+            yield f"{each.name} is {distance:,.0f} away from the sum of its noisy counts; check it and the stated noise"
     if not cells.non_negative:
         return
     for k, law in enumerate(cells.laws):

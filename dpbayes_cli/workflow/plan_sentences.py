@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
 from dpbayes_cli.workflow.planning import MechanismPlan
@@ -22,6 +23,8 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
     expected = planned.expected
     if planned.groups is not None:
         return _group_sentences(spec, planned, planned.groups)
+    if planned.plan is not None and planned.plan.threshold is not None:
+        return [_about_found_keys(planned.plan.threshold), planned.not_simulated]
     if expected is None:
         return [planned.not_simulated] if planned.not_simulated else []
     is_share = spec.build_model().main_fact.is_share
@@ -49,7 +52,7 @@ def found_sentence(found: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> 
         low, high = (f"more than {found.limit:g}" if end is None else f"{end:.2g}" for end in (found.low, found.high))
         return (
             f"The smallest {found.key} that gives {goal} is about {found.value.normalize():f}. This number comes from "
-            f"{found.trials} data sets; with more of them, it would probably lie between {low} and {high}."
+            f"{found.trials} data sets; more of them would probably give a number between {low} and {high}."
         )
     text = (
         f"No {found.key} up to {found.limit:g} gives {goal}: at {found.key} {found.limit:g} it would be {at_limit}, "
@@ -71,9 +74,9 @@ def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str
     released = planned.plan is not None and planned.plan.final_step.draws
     what = f"draws of {name} from a distribution whose central 90 % is" if released else f"a 90 % interval for {name}"
     return (
-        f"expect {what} about {width} wide; without privacy it would be {plain}. About half of data sets give a wider "
-        f"interval; nine in ten give at most {most}. The first number is the median of {expected.trials} simulated "
-        f"data sets; with more of them, it would probably lie between {low} and {high}."
+        f"expect {what} about {width} wide; without privacy it would be {plain}. About half of the data sets give a "
+        f"wider interval; nine in ten give one of at most {most}. The first number is the median of {expected.trials} "
+        f"simulated data sets; more of them would probably give a number between {low} and {high}."
     )
 
 
@@ -94,6 +97,14 @@ def _group_sentences(spec: ReleaseSpec, planned: MechanismPlan, groups: Expected
             "little about one group. Spend more epsilon, or use more records."
         )
     return sentences
+
+
+def _about_found_keys(threshold: KeyThreshold) -> str:
+    likely, sure = rounded(threshold.records, threshold.records), f"{threshold.sure_records:,}"
+    return (
+        f"The keys of the groups will be found in the data: a group with fewer than about {likely} records is likely "
+        f"missing, and one with at least {sure} records is published with a probability of 95 % or more."
+    )
 
 
 def _in_ten(share: float) -> str:

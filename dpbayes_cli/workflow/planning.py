@@ -8,12 +8,14 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import as_decimal
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import model_type, supporting_mechanisms
+from dpbayes_cli.mechanisms.samplers.langevin_rules import DEFAULT_ORDER
 from dpbayes_cli.privacy.conversions import ORDERS
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.spec.foreign_options import request_to
+from dpbayes_cli.spec.foreign_options import pair_of, request_to
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.expectation import Expectation
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
@@ -27,6 +29,9 @@ SECONDS = 3.0
 """The CPU time in which as many releases are simulated as possible if no number of trials is stated."""
 MAX_TRIALS = 200
 """The largest number of simulated releases if no number is stated."""
+_COSTS = ("epsilon", "delta", "rho", "mu")
+_ROUNDING = Decimal("1.000001")
+"""A cost may exceed the stated one by this factor, because costs are rounded up."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class MechanismPlan:
         not_simulated: why nothing was simulated, one sentence; empty if there are simulated releases.
         groups: a summary of simulated releases of groups; None if there are no groups, or nothing was simulated.
         tree_split: how the budget is best divided between a private tree and its tables; None without such a tree.
+        costs_more: whether the plan costs more than the request states, in a comparison of mechanisms.
     """
 
     mechanism: str
@@ -69,6 +75,7 @@ class MechanismPlan:
     not_simulated: str = ""
     groups: ExpectedGroups | None = None
     tree_split: TreeSplit | None = None
+    costs_more: bool = False
 
 
 def plan_mechanism(spec: ReleaseSpec, n_records: int, effort: SimulationEffort) -> MechanismPlan:
@@ -86,6 +93,9 @@ def plan_mechanism(spec: ReleaseSpec, n_records: int, effort: SimulationEffort) 
 def _simulate_priced(planned: PlannedRelease, n_records: int, effort: SimulationEffort) -> MechanismPlan:
     if effort.trials == 0:
         return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated="No releases were simulated.")
+    if planned.plan.threshold is not None:
+        reason = "Plan does not simulate groups whose keys are found in the data, because their number is not known."
+        return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated=reason)
     if planned.spec.by is not None:
         return _simulate_groups(planned, n_records, effort)
     expected = simulate_plan(planned, n_records, effort)
@@ -111,7 +121,9 @@ def _simulate_groups(planned: PlannedRelease, n_records: int, effort: Simulation
 
 
 def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: SimulationEffort) -> list[MechanismPlan]:
-    """Return the plans of every mechanism that serves the model, the narrowest posterior first, refusals last.
+    """Return the plans of every mechanism that serves the model, the narrowest posterior first.
+
+    Plans that cost more than the request states follow the others, and refusals are last.
 
     Args:
         document: the spec, which may hold options of several mechanisms; each mechanism gets the options that it reads.
@@ -134,10 +146,26 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: Simul
             refusal = f"{error.message}" + (f" ({error.hint})" if error.hint else "")
             plans.append(MechanismPlan(name, None, None, refusal))
             continue
-        plans.append(
-            _simulate_priced(planned, n_records, replace(effort, seconds=left, progress=_part(effort, i, len(names))))
-        )
-    return sorted(plans, key=lambda p: (p.plan is None, p.expected.inflation if p.expected else 0.0))
+        part = replace(effort, seconds=left, progress=_part(effort, i, len(names)))
+        more = costs_more(planned.plan.guarantee, document)
+        plans.append(replace(_simulate_priced(planned, n_records, part), costs_more=more))
+    return sorted(plans, key=lambda p: (p.plan is None, p.costs_more, p.expected.inflation if p.expected else 0.0))
+
+
+def costs_more(guarantee: Guarantee, document: dict[str, Any]) -> bool:
+    """Return whether a guarantee is weaker than the one that a spec states, as the mechanism of the spec reads it.
+
+    An epsilon without delta is that of pure DP, or of the Renyi divergence if the mechanism reads an order.
+    """
+    read = build_spec(request_to(document, pair_of(document)[1].name)).privacy.values
+    stated = {key: as_decimal(value) for key, value in document.get("privacy", {}).items() if key in _COSTS}
+    delta = stated.get("delta", Decimal(0))
+    costs = {
+        "epsilon": guarantee.rdp(read["order"] or DEFAULT_ORDER) if "order" in read else guarantee.epsilon_at(delta),
+        "rho": guarantee.rho,
+        "mu": guarantee.mu,
+    }
+    return any(costs[key] > value * _ROUNDING for key, value in stated.items() if key in costs)
 
 
 def _part(effort: SimulationEffort, done: int, parts: int) -> Progress | None:

@@ -59,7 +59,7 @@ def infer_pooled(
     order = quantity.cells[np.argsort(quantity.slots, kind="stable")]
     try:
         if len(order) != quantity.n_groups * quantity.n_terms:
-            raise ValueError("each of its counts must be one cell of the table")
+            raise ValueError("each of its counts must be a single cell of the table")
         if np.isin(order, quantity.links.cells()).any() or np.isfinite(noisy.suppressed_below[order]).any():
             raise ValueError("its columns cannot have known totals or suppressed_below")
         posterior = _infer(cells, order.reshape(quantity.n_groups, quantity.n_terms), samples, rng)

@@ -6,8 +6,13 @@ import math
 
 import msgspec
 
+from dpbayes_cli.base.cell_grammar import is_publishable_key, normal_cell
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.files import found_keys
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.statistic_limits import limits_of
@@ -35,7 +40,9 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
     if not isinstance(document.groups, msgspec.UnsetType):
-        unchecked.append("whether each released number is possible: the numbers of records are not known")
+        unchecked.append("whether each released number is possible: the number of records of a group is not known")
+        if plan.threshold is not None:
+            _check_keys(document, plan.threshold, checked, findings)
         return
     limits = limits_of(statistic, bundle.model, _max_records(bundle.spec, document.n_records))
     laws = [law.at(i) for i in range(len(document.statistics))]
@@ -44,7 +51,19 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
         radius = radii[each]
         if not low - radius <= released.value <= high + radius:
             findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
-    checked.append("each released number is possible: some table and some noise give it")
+    checked.append("each released number is possible: there are data and noise that lead to it")
+
+
+def _check_keys(document: ReleaseDocument, threshold: KeyThreshold, checked: list[str], findings: list[str]) -> None:
+    """Check that the published keys are keys, are sorted, and pass the threshold."""
+    keys, groups = list(found_keys(document) or ()), document.groups
+    counts = [] if isinstance(groups, msgspec.UnsetType) else groups.values
+    n_passing = len(threshold.passes(np.array(counts, dtype=np.int64).reshape(len(keys), -1))) if keys else 0
+    if n_passing < len(keys):
+        findings.append("groups: a key is published although its noisy number of records is below the threshold")
+    if keys != sorted(set(keys)) or not all(is_publishable_key(key) and normal_cell(key) == key for key in keys):
+        findings.append("groups: the keys are not sorted, or one of them is no key")
+    checked.append(f"each published key reaches the threshold of {threshold.records:.6g} records")
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:

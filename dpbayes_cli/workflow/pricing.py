@@ -13,7 +13,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.private_choice import Chosen
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.privacy.composition import compose
+from dpbayes_cli.privacy.composition import Failure, compose
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -67,6 +67,17 @@ class PlannedRelease:
             self._last[chosen] = narrowed
         return self._last[chosen]
 
+    def at_keys(self, keys: tuple[str, ...] | None) -> Self:
+        """Return the release with the keys of groups that were published; its privacy cost does not change.
+
+        If ``keys`` is None, the release itself is returned.
+        """
+        if keys is None:
+            return self
+        model = self.spec.build_model(keys=keys)
+        final_step = replace(self.plan.final_step, statistic=self.mechanism.statistic(model, self.policy))
+        return replace(self, model=model, plan=replace(self.plan, steps=(final_step,)))
+
     def with_chosen_model(self, model: Model) -> Self:
         """Return the release with a model that has private bounds or a private tree; the cost does not change.
 
@@ -90,9 +101,18 @@ class PlannedRelease:
         return replace(self, model=model, plan=replace(whole, steps=steps, parameters=plan.parameters))
 
 
-def _counts_tables(kind: type[Mechanism]) -> bool:
-    """Return whether a mechanism releases the model's own statistic; the price of another may depend on the tree."""
-    return kind.statistic is Mechanism.statistic
+def with_threshold(plan: Plan, model: Model, policy: RecordPolicy) -> Plan:
+    """Return the plan with the threshold for keys that are found in the data, and its cost, if there are any.
+
+    Privacy: see ``KeyThreshold``: outside an event of probability delta, the output has the guarantee of the noise.
+    Source: see ``KeyThreshold`` and ``Failure``.
+    """
+    threshold = model.key_threshold(plan.final_step.noise, policy) if plan.final_step.law.adds_noise else None
+    if threshold is None:
+        return plan
+    total = compose([plan.guarantee, Failure(threshold.delta)])
+    parameters = {**plan.parameters, "key_threshold": threshold.value, "key_records": threshold.records}
+    return replace(plan, guarantee=total, parameters=parameters, threshold=threshold)
 
 
 def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None = None) -> PlannedRelease:
@@ -117,7 +137,7 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
     mechanism, policy, law = kind(), spec.policy, spec.private_choice
     for column in model.columns:
         impute_code(column, policy)
-    if law is not None and not (kind.post_processing and (law.keeps_parameters or _counts_tables(kind))):
+    if law is not None and not (kind.post_processing if law.keeps_parameters else kind.takes_private_trees()):
         raise SpecError(
             f"{kind.name} cannot use private {law.key}",
             where=law.key,
@@ -125,7 +145,7 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
             "laplace",
         )
     options, known = spec.options, spec.records if n_records is None else n_records
-    plan = mechanism.plan(model, policy, options, known)
+    plan = with_threshold(mechanism.plan(model, policy, options, known), model, policy)
     limited = isinstance(plan.final_step.rows, DesignRows) and plan.final_step.rows.max_records is not None
     if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and limited:
         raise SpecError(

@@ -22,7 +22,7 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import assemble, sealed_draw
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
 from dpbayes_cli.bundle.document_parts import LedgerReference
-from dpbayes_cli.bundle.files import analysis_of_draw, chosen_in
+from dpbayes_cli.bundle.files import analysis_of_draw, chosen_in, found_keys
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, bundle_of
 from dpbayes_cli.bundle.stated_request import remember
@@ -229,11 +229,11 @@ def _describe(
     """
     if reservation.document is not None:
         document = parse_document(reservation.document)
-        narrowed = prepared.at_choice(chosen_in(document))
+        narrowed = prepared.at_choice(chosen_in(document)).at_keys(found_keys(document))
         remember(document, narrowed.spec, narrowed.model)
         return document, lambda: analysis_of(bundle_of(document))
     draw, record = parse_draw(sealed), reservation.release
-    narrowed = prepared.at_choice(chosen_in(draw))
+    narrowed = prepared.at_choice(chosen_in(draw)).at_keys(found_keys(draw))
     names = narrowed.plan.final_step.statistic.names
     if draw.statistics and [item.name for item in draw.statistics] != list(names):
         raise DpbayesError("the sealed statistics are not those of the release request; nothing is written")

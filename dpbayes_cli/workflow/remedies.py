@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, normal_cell, parse_number
+from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout, guess_marks
@@ -132,3 +133,11 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
 def shell(text: str) -> str:
     """Return a text quoted for the shell; a tab becomes the word ``tab``."""
     return "tab" if text == "\t" else shlex.quote(text)
+
+
+def keys_advice(found: tuple[int, int], least: float) -> str:
+    """Return a sentence about how many of the keys in the data have enough records."""
+    return (
+        f"{found[1]:,} of {found[0]:,} keys have at least {rounded(least, least)} valid records; a release publishes "
+        "about these, and leaves out the others"
+    )

@@ -50,7 +50,7 @@ def _model_of_group(planned: PlannedRelease) -> Model:
 
 
 def _keys(planned: PlannedRelease) -> tuple[str, ...]:
-    return () if planned.spec.by is None else planned.spec.by.values
+    return () if planned.spec.by is None else planned.spec.by.keys
 
 
 class GroupSimulation(Simulation):
@@ -61,7 +61,7 @@ class GroupSimulation(Simulation):
     Attributes:
         n_groups: the number of groups of the request.
         law: the parameters of the Beta law of the main parameter over the groups.
-        unseen_law: those of the law of a group without records; without pooling, they are those of the prior.
+        unseen_law: the parameters of the law of a group without records: ``law``, or without pooling the prior.
     """
 
     def __init__(self, planned: PlannedRelease, n_records: int, seed: int, parameter: str | None = None) -> None:
@@ -110,7 +110,8 @@ class ExpectedGroups:
         mean, sd: the assumed mean and standard deviation of the probability over the groups.
         width: the width with privacy; the median over the groups of each release.
         nonprivate_width: the width without privacy.
-        unseen_width: the width for a group without records: that of the assumed law, or without pooling of the prior.
+        unseen_width: the width for a group without records: the width of the assumed law, or of the prior if groups are
+            not pooled.
     """
 
     n_records: int

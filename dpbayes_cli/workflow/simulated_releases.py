@@ -10,11 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import process_time
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.bundle.report.validity import means_inside
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisyObservation
@@ -41,7 +42,11 @@ _CAUTION = 0.7
 """The share of the remaining time for which the next batch is planned."""
 _MAX_NUMBERS = 1 << 24
 _MAX_LISTED = 20
+_MOST_REDRAWS = 20
+"""After so many draws of parameters that do not fit the bounds, the prior is believed."""
 NO_NOISE = DiscreteLaplace(1e-2)
+
+Drawn = TypeVar("Drawn", bound=tuple[Any, ...])
 
 Progress = Callable[[float], None]
 """A function that is called with the finished fraction of the simulation, from 0 to 1."""
@@ -140,6 +145,18 @@ class Simulation(ABC):
     def run(self, trials: int) -> Trials:
         """Simulate the next releases."""
 
+    def plausible(self, draw: Callable[[], Drawn]) -> Drawn:
+        """Draw parameters and what depends on them, until the mean of each column of numbers is inside its bounds.
+
+        Default priors are wide. Under some of them, one data set in three would have most of its numbers out of bounds,
+        which is not what a user expects who states these bounds.
+        """
+        for _ in range(_MOST_REDRAWS):
+            drawn = draw()
+            if all(means_inside(self.model, drawn[0]).values()):
+                return drawn
+        return draw()
+
     def prior_widths(self) -> Floats:
         """Return the width of the prior's central 90 % interval of each parameter of the model; NaN if not known."""
         quantiles = self.model.prior_quantiles(np.array([0.05, 0.95]))
@@ -218,12 +235,13 @@ class NoiseSimulation(Simulation):
         return np.array(rows).reshape(-1, 3)
 
     def _release(self) -> tuple[tuple[float, ...], NoisyObservation, NoisyObservation]:
-        planned, plan = self.planned, self.planned.plan
-        bounds = planned.spec.private_bounds
+        planned, bounds, rng = self.planned, self.planned.spec.private_bounds, self.data_rng
         if bounds is not None:
-            return simulate_with_private_bounds(planned, bounds, self.n_records, self.data_rng)
-        statistic = plan.final_step.statistic
-        theta, values = self._statistical.simulated_statistic(statistic, planned.policy, self.n_records, self.data_rng)
+            return self.plausible(lambda: simulate_with_private_bounds(planned, bounds, self.n_records, rng))
+        statistic = planned.plan.final_step.statistic
+        theta, values = self.plausible(
+            lambda: self._statistical.simulated_statistic(statistic, planned.policy, self.n_records, rng)
+        )
         noisy, exact = _observations(planned, values, self.n_records, self.release_rng)
         return theta, noisy, exact
 

@@ -27,7 +27,7 @@ class SamplerSimulation(Simulation):
         law, model = self.planned.plan.final_step.sampler, require_type(self.model, NoisyStatistics)
         private, plain = [], []
         for _ in range(trials):
-            theta, values = model.simulated(self.planned.policy, self.n_records, self.data_rng)
+            theta, values = self.plausible(lambda: model.simulated(self.planned.policy, self.n_records, self.data_rng))
             moments = [law.moments(values)] if law.slow_moments else law.moments_by_row(values)
             exact = [sd for _, sd in model.exact_moments(values, self.n_records)]
             plain.append(exact or [law.nonprivate_sd(values) or math.nan])

@@ -39,7 +39,7 @@ class NamedQuantity:
         groups: the values of these keys, for each group.
         results: the names of its results: the categories of a share, otherwise one empty text.
         quantity: how to compute it.
-        n_left_out: the number of groups that lack the rows of a term.
+        n_left_out: the number of groups that are left out because rows that they need are missing.
         is_pooled: whether its groups share a law whose parameters are inferred.
     """
 
@@ -138,7 +138,9 @@ class _Builder:
         filled = np.bincount(slot, minlength=len(keys) * len(terms)).reshape(len(keys), len(terms)) > 0
         kept = np.asarray(filled.all(axis=1))
         if not kept.any():
-            raise SpecError("no group has rows for all terms", where=f"infer: {name}", hint="check by and where")
+            raise SpecError(
+                "no group has all the rows that this quantity needs", where=f"infer: {name}", hint="check by and where"
+            )
         number = np.cumsum(kept) - 1
         inside = kept[slot // len(terms)]
         slot = number[slot // len(terms)] * len(terms) + slot % len(terms)
@@ -163,6 +165,6 @@ class _Builder:
             raise SpecError(
                 "a rate with `of` cannot use columns of a known total",
                 where=f"infer.rates: {name}",
-                hint="state failures instead of of",
+                hint="state failures in place of `of`",
             )
         return Links(tuple(totals), parts, wholes)

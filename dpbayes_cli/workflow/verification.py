@@ -269,9 +269,8 @@ def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict
     strange = sorted(set(os.listdir(bundle)) - set(rendered))  # noqa: PTH208 - names alone
     for name in strange[:_MAX_STRANGE_FILES]:
         result.findings.append(f"{name!r} does not belong to the bundle")
-    result.checked.append(
-        f"these files follow from release.json: {', '.join(sorted(set(rendered) - result.uncertain))}"
-    )
+    same = ", ".join(sorted(set(rendered) - result.uncertain))
+    result.checked.append(f"written again from release.json, these files are the same: {same}")
     return {name: digested for name, digested in digests.items() if digested is not None}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.audit.checks import Check
-from dpbayes_cli.audit.laws import AddedNoise
+from dpbayes_cli.audit.laws import AddedNoise, Choices
 from dpbayes_cli.audit.repeats import ProcessDraws, compare_draws
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -34,3 +34,12 @@ def test_repeated_noise_is_found_in_one_process(law: DiscreteLaplace | DiscreteG
     for rows in (drawn, np.repeat(drawn[:1], 1000, axis=0), np.repeat(drawn[::2], 2, axis=0), drawn[:, [0, 0]]):
         (check,) = compare_draws([stream], [ProcessDraws((rows,), ())])
         assert check.ok == (rows is drawn)
+
+
+def test_of_many_choices_the_first_are_tested() -> None:
+    """1,000 records have as many hidden states. 400 fair coins in each of 32 places; a false alarm: 1e-10."""
+    rng = np.random.default_rng(1)
+    stream = Choices("coins", np.log(np.full((40, 2), 0.5)), lambda: rng.integers(0, 2, 40).tolist()).stream()
+    assert stream is not None
+    drawn = np.array([stream.again() for _ in range(400)], dtype=float)
+    assert all(check.ok for check in compare_draws([stream], [ProcessDraws((drawn,), ())]))

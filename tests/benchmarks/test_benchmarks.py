@@ -35,29 +35,32 @@ null = os.open(os.devnull, os.O_WRONLY)
 started = time.perf_counter()
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, null, 1)])
 _, status, usage = os.wait4(pid, 0)
-print(time.perf_counter() - started, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status))
+seconds, cpu = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
+print(seconds, usage.ru_maxrss / 1024, cpu, os.waitstatus_to_exitcode(status))
 """
 """Starts a process from a small one: a child's largest resident set includes that of the process that forked it."""
 
 
-def measure(command: list[str], runs: int = 5) -> tuple[float, float]:
-    """Return the median wall time in seconds and the largest resident set in MB of a whole process.
+def run_process(command: list[str]) -> tuple[float, float, float]:
+    """Return the wall time in seconds, the largest resident set in MB and the CPU seconds of a whole process.
 
-    The ledger is a new one for every run, so that every release is the first of its account.
+    The ledger is a new one, so that every release is the first of its account.
     """
-    times, peak = [], 0.0
-    for _ in range(runs):
-        with tempfile.TemporaryDirectory() as directory:
-            environment = {**os.environ, "DPBAYES_LEDGER": f"{directory}/ledger.sqlite"}
-            done = subprocess.run(
-                [sys.executable, "-c", LAUNCHER, *command],
-                cwd=directory, env=environment, capture_output=True, text=True, check=True,
-            )  # fmt: skip
-        seconds, megabytes, code = map(float, done.stdout.split())
-        assert code == 0, done.stderr
-        times.append(seconds)
-        peak = max(peak, megabytes)
-    return statistics.median(times), peak
+    with tempfile.TemporaryDirectory() as directory:
+        environment = {**os.environ, "DPBAYES_LEDGER": f"{directory}/ledger.sqlite"}
+        done = subprocess.run(
+            [sys.executable, "-c", LAUNCHER, *command],
+            cwd=directory, env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    seconds, megabytes, cpu, code = map(float, done.stdout.split())
+    assert code == 0, done.stderr
+    return seconds, megabytes, cpu
+
+
+def measure(command: list[str], runs: int = 5) -> tuple[float, float]:
+    """Return the median wall time in seconds and the largest resident set in MB of a whole process."""
+    times, peaks, _ = zip(*(run_process(command) for _ in range(runs)), strict=True)
+    return statistics.median(times), max(peaks)
 
 
 def show(name: str, ours: tuple[float, float], theirs: tuple[float, float], what: str) -> None:

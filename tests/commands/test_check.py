@@ -88,13 +88,20 @@ VARIANTS: dict[str, Variant] = {
         BORN,
         ["sed -E 's:[0-9]{1,2}[./][0-9]{1,2}[./]([0-9]{4}):\\1:g' a.csv > years.csv"],
     ),
+    "second header": (CLEAN.replace("\n", "\nAge in years,Relapsed?,,Year of birth\n", 1), RELAPSED,
+                      ["sed 2d a.csv > table.csv"]),
+    "appended file": (
+        CLEAN.replace("\n50,", "\nage,relapsed,weight,born\n50,", 1),
+        RELAPSED,
+        ["awk 'NR==1 {head=$0} NR==1 || $0!=head' a.csv > table.csv"],
+    ),
     "no header": (
         people(head=""),
         (*RELAPSED[:2], "--column", "column2", *RELAPSED[4:]),
         ["--no-header --columns column1,column2,column3,column4"],
     ),
 }  # fmt: skip
-FAST = ("decimal commas", "duplicate header", "Yes and No", "utf-16")
+FAST = ("second header", "decimal commas", "duplicate header", "Yes and No", "utf-16")
 
 
 @pytest.fixture

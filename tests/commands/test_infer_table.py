@@ -162,7 +162,7 @@ def test_a_table_with_a_row_for_each_category(infer: Infer) -> None:
     assert shares["2024", "south", "yes"] + shares["2024", "south", "no"] == pytest.approx(1.0)
     (change,) = by_key(document, "change", "region").values()
     assert (change["keys"], change["low"] < 40 < change["high"]) == ({"region": "north"}, True)
-    assert document["warnings"] == ["change: groups left out because they lack rows of a term: 1"]
+    assert document["warnings"] == ["change: groups left out because rows that they need are missing: 1"]
     years = by_key(document, "of year", "year")
     assert years["2024"]["estimate"] == pytest.approx(260, abs=1)
     (total,) = [row for row in document["posterior"] if row["quantity"] == "all"]
@@ -256,9 +256,9 @@ def test_groups_with_different_noise_are_pooled(infer: Infer) -> None:
     [
         ("scale: 2", "variance: 2, scale: 2", 3, "stated: scale, variance"),
         ("scale: 2", "rho: 1", 3, "discrete-laplace does not take rho"),
-        ("scale: 2", "scale: 2, sensitivity: 3", 3, "sensitivity goes with epsilon"),
+        ("scale: 2", "scale: 2, sensitivity: 3", 3, "sensitivity needs epsilon"),
         ("scale: 2", "scale: -1", 3, "noise.scale"),
-        ("law: discrete-laplace, scale: 2", "law: none, suppressed_below: 4", 3, "suppressed_below goes with"),
+        ("law: discrete-laplace, scale: 2", "law: none, suppressed_below: 4", 3, "suppressed_below needs a law"),
         ("discrete-laplace", "discrete-laplac", 3, "did you mean 'discrete-laplace'"),
         ("counts: [relapses]\n", "counts: [relapse]\n", 3, "'relapse' is not listed under counts"),
         ("keys: [clinic]", "keys: []", 3, "'clinic' is not listed under keys"),
@@ -280,7 +280,7 @@ def test_groups_with_different_noise_are_pooled(infer: Infer) -> None:
         ("keys", "delimiter: tab\nkeys", 4, "the table has no column 'clinic'"),
         ("keys", "delimiter: ''\nkeys", 3, "expected one character, or tab"),
         ("keys", "model: normal\nkeys", 3, "the spec of a release, not of a table"),
-        ("name: relapse rate", "name: relapses", 3, "stands for two quantities"),
+        ("name: relapse rate", "name: relapses", 3, "two quantities have the name"),
         ("by: [clinic], ", "by: [clinic], where: {clinic: D}, ", 3, "no row of the table has these keys"),
     ],
 )

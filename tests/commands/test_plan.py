@@ -58,8 +58,14 @@ def test_comparison_ranks_what_fits_and_says_why_the_rest_does_not(dpbayes: Cli)
     assert {offer["mechanism"] for offer in offers} == {
         "gaussian", "gibbs", "laplace", "map", "ops", "rdp-concentrated", "rdp-diffuse", "rdp-direct"
     }  # fmt: skip
-    ranked = [offer["expected"]["inflation"] for offer in offers if "refused" not in offer]
+    planned = [offer for offer in offers if "refused" not in offer]
+    ranked = [(offer["costs_more"], offer["expected"]["inflation"]) for offer in planned]
     assert ranked == sorted(ranked)
+    dearer = {offer["mechanism"] for offer in planned if offer["costs_more"]}
+    assert dearer == {"rdp-concentrated", "rdp-diffuse"}, "a Renyi curve has no pure epsilon, which was asked"
+    assert planned[0]["mechanism"] == "laplace"
+    asked = dpbayes(*PAPER, "--mechanism", "rdp-diffuse", "--eps", "0.1", "--compare").json
+    assert not any(offer["costs_more"] for offer in asked if "refused" not in offer)
     refused = {offer["mechanism"]: offer["refused"] for offer in offers if "refused" in offer}
     assert "rho" in refused["gaussian"]
     assert "true posterior costs" in refused["rdp-direct"]
@@ -149,7 +155,7 @@ def test_a_plan_prices_the_release_in_every_kind_of_account(dpbayes: Cli) -> Non
     assert zcdp["times"] == 37
     assert (gdp["kind"], gdp["price"]) == ("gdp", {"mu_squared": pytest.approx(0.0157, rel=1e-2)})
     assert gdp["times"] == int(gdp["total"]["mu_squared"] / gdp["price"]["mu_squared"])
-    pays = "A new account of epsilon 3 pays for 30 such releases; one of epsilon 3 and delta 0.000001 for 36."
+    pays = "A new account of epsilon 3 pays for 30 such releases; if it also has delta 0.000001, it pays for 36."
     assert planned["sentences"][-1] == pays
     shown = dpbayes(*COIN[:-1], "--eps", "0.1", *IMPUTED, "--trials", "0", "-v").out
     assert [line.split()[0] for line in shown.splitlines()[-4:]] == ["pure", "renyi", "zcdp", "gdp"]
@@ -172,3 +178,5 @@ def test_a_comparison_says_how_often_an_account_pays(dpbayes: Cli) -> None:
     head = next(line for line in shown.splitlines() if line.startswith("mechanism"))
     row = next(line for line in shown.splitlines() if line.startswith("laplace ")).split()
     assert row[head.replace("epsilon at delta", "a b c").split().index("times")] == "36"
+    assert any(line.startswith("rdp-diffuse* ") for line in shown.splitlines())
+    assert "\nnot possible: gaussian: privacy: gaussian needs rho" in shown

@@ -14,8 +14,8 @@ import pytest
 import dpbayes_cli as dpb
 from dpbayes_cli.ledger import charging, verified_chain
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.spec.release_spec import build_spec, former_spec
-from dpbayes_cli.spec.stored_spec import digest_of_request, in_full, stored_spec
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.spec.stored_spec import digest_of_request, former_spec, in_full, stored_spec
 from dpbayes_cli.workflow.prepare import ReleaseOptions
 from tests.conftest import Cli
 

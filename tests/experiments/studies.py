@@ -198,11 +198,22 @@ trials: 2
 epsilon: [1]
 methods: [non-private, non-private-true-prior, independent, pooled]
 cases: {few: {true_alpha: 4, true_beta: 16, mean_size: 20, shape: 1.5, groups: 30}}
+---
+study: synthetic
+name: synthetic
+seed: 6
+trials: 3
+draws: 60
+epsilon: [1]
+methods: [non-private, analyze, rubin, rubin-t, plug-in]
+tables: 4
+rows: 300
+cases: {toy: {n: 400, slopes: [1, 0]}}
 """,
         yaml.BaseLoader,
     )
 )
-CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY, GROUPS = SMALL
+CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY, GROUPS, SYNTHETIC = SMALL
 
 
 def changed(document: dict[str, Any], *path_and_value: Any) -> dict[str, Any]:

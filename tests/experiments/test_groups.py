@@ -12,8 +12,10 @@ from dpbayes_cli.experiments.groups import Groups, GroupsCase, exact_estimates, 
 from dpbayes_cli.experiments.results import PointOutcome, Result, Results
 from dpbayes_cli.experiments.study import build_study
 from tests.experiments.studies import GROUPS, changed, results_of
+from tests.statistical import assert_uniform
 
-CASE = GroupsCase(true_alpha=4.0, true_beta=16.0, mean_size=8.0, shape=1.5, groups=400)
+ALPHA, BETA = 4.0, 16.0
+CASE = GroupsCase(true_alpha=ALPHA, true_beta=BETA, mean_size=8.0, shape=1.5, groups=400)
 
 
 def study_of(document: dict[str, Any]) -> Groups:
@@ -28,10 +30,10 @@ def expected_error(alpha: float, beta: float) -> float:
     for n in range(400):
         share = float(stats.nbinom.pmf(n, CASE.shape, CASE.shape / (CASE.shape + CASE.mean_size)))
         s = np.arange(n + 1)
-        a, b = CASE.true_alpha + s, CASE.true_beta + n - s
+        a, b = ALPHA + s, BETA + n - s
         estimate, mean = (alpha + s) / (alpha + beta + n), a / (a + b)
         error = (estimate - mean) ** 2 + mean * (1.0 - mean) / (a + b + 1.0)
-        square += share * float(stats.betabinom.pmf(s, n, CASE.true_alpha, CASE.true_beta) @ error)
+        square += share * float(stats.betabinom.pmf(s, n, ALPHA, BETA) @ error)
     return float(np.sqrt(square))
 
 
@@ -50,7 +52,7 @@ def test_errors_without_privacy_are_those_of_enumeration(method: str, prior: tup
 
 
 def test_a_group_without_records_has_the_prior() -> None:
-    estimates = exact_estimates(CASE, "non-private", np.array([[0, 0], [3, 1]]))
+    estimates = exact_estimates((CASE.alpha, CASE.beta), np.array([[0, 0], [3, 1]]))
     assert estimates.means.tolist() == pytest.approx([0.5, 4.0 / 6.0])
     assert estimates.lower.tolist() == pytest.approx([0.05, stats.beta.ppf(0.05, 4.0, 2.0)])
     assert estimates.upper.tolist() == pytest.approx([0.95, stats.beta.ppf(0.95, 4.0, 2.0)])
@@ -58,9 +60,9 @@ def test_a_group_without_records_has_the_prior() -> None:
 
 def test_almost_no_noise_gives_what_exact_counts_tell() -> None:
     rng = np.random.default_rng(1)
-    _, counts = simulate_groups(CASE, rng)
+    _, counts = simulate_groups(CASE, CASE.draw_law(rng), rng)
     noisy = noisy_estimates(CASE, "none", "100", counts, rng, rng)
-    exact = exact_estimates(CASE, "non-private", counts)
+    exact = exact_estimates((CASE.alpha, CASE.beta), counts)
     np.testing.assert_allclose(noisy.means, exact.means, atol=1e-3)
     np.testing.assert_allclose(noisy.lower, exact.lower, atol=0.02)
     np.testing.assert_allclose(noisy.upper, exact.upper, atol=0.02)
@@ -98,3 +100,16 @@ def test_methods_that_are_left_out_have_no_claims() -> None:
     study = study_of(changed(GROUPS, "methods", ["non-private", "independent"]))
     (claim,) = study.claims(results_of(study))
     assert "independent" in claim.says
+
+
+def test_a_law_that_is_not_given_is_drawn_from_the_prior() -> None:
+    """Its mean and its correlation of two records are uniform; only the coverage of pooled rates is claimed then."""
+    case, rng = GroupsCase(mean_size=8.0, shape=1.5, groups=400), np.random.default_rng(4)
+    a, b = np.array([case.draw_law(rng) for _ in range(400)]).T
+    assert_uniform(a / (a + b))
+    assert_uniform(1.0 / (1.0 + a + b))
+    study = study_of(changed(GROUPS, "cases", {"drawn": {"mean_size": "8", "shape": "1.5", "groups": "400"}}))
+    (claim,) = study.claims(results_of(study))
+    assert "pooled" in claim.says
+    with pytest.raises(ValueError, match="together"):
+        GroupsCase(true_alpha=4.0, mean_size=8.0, shape=1.5, groups=400)

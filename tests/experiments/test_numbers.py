@@ -28,6 +28,7 @@ DIGESTS = {
     "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964",
     "groups": "bd7682c18fa60071",
+    "synthetic": "450898da5f897a78",
     "linear-regression, whole": "5fb3fd70a8eed9fa",
     "hmm, whole": "2391610b59505e28",
     "renyi-utility, whole": "939803a675ddb692",
@@ -45,6 +46,7 @@ SHARED = {
     "linear-regression": "mean_mse",
     "hmm": "n_test",
     "groups": "records",
+    "synthetic": "records",
 }
 """A column of the trials that depends on the data alone."""
 

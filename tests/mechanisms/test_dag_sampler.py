@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -72,20 +73,31 @@ def extremes(left: tuple[Fraction, ...], right: tuple[Fraction, ...]) -> tuple[D
     return low, high
 
 
-def worst(model: DiscreteBayesNet, sampler: DagSampler) -> tuple[Decimal, Decimal]:
-    """The largest log ratio and the largest range over all neighboring data sets of N records."""
+@lru_cache(maxsize=4096)
+def divergence(left: tuple[Fraction, ...], right: tuple[Fraction, ...], order: float) -> float:
+    p, q = (np.array([float(share) for share in law]) for law in (left, right))
+    return float(np.log((p**order * q ** (1.0 - order)).sum()) / (order - 1.0))
+
+
+def neighbors(model: DiscreteBayesNet, sampler: DagSampler) -> Iterator[list[Any]]:
+    """For all neighboring data sets of N records, the pairs of laws of the rows in which they differ."""
     statistic = model.statistic(request("1")["policy"])
     records = list(itertools.product(*(range(size) for size in model.network.sizes)))
-    largest = widest = Decimal(0)
     for others in itertools.combinations_with_replacement(records, N - 1):
         log_laws = {
             record: laws_of(sampler, count_cells(statistic, model.network.names, np.array([*others, record])))
             for record in records
         }
         for one, other in itertools.permutations(records, 2):
-            ends = [extremes(a, b) for a, b in zip(log_laws[one], log_laws[other], strict=True) if a != b]
-            low, high = (sum(side, Decimal(0)) for side in zip(*ends, strict=True))  # rows are independent
-            largest, widest = max(largest, high, -low), max(widest, high - low)
+            yield [(a, b) for a, b in zip(log_laws[one], log_laws[other], strict=True) if a != b]
+
+
+def worst(neighboring: list[list[Any]]) -> tuple[Decimal, Decimal]:
+    """The largest log ratio and the largest range over neighboring data sets."""
+    largest = widest = Decimal(0)
+    for pairs in neighboring:
+        low, high = (sum(side, Decimal(0)) for side in zip(*(extremes(*pair) for pair in pairs), strict=True))
+        largest, widest = max(largest, high, -low), max(widest, high - low)  # rows are independent
     return largest, widest
 
 
@@ -98,11 +110,18 @@ def test_no_neighbors_are_told_apart_by_more_than_the_charge(mechanism: Any, wei
     model = build(weight)
     plan = plan_of(mechanism(), model, **request(epsilon))
     sampler = require_type(plan.final_step.law, DagSampler)
-    largest, widest = worst(model, sampler)
+    neighboring = list(neighbors(model, sampler))
+    largest, widest = worst(neighboring)
     charged = plan.guarantee.epsilon
     assert charged <= Decimal(epsilon)
     assert max(largest, widest) <= charged
     assert widest >= charged * Decimal("0.999"), "the charge is attained"
+    price = require_type(plan.guarantee, BoundedRange)
+    assert charged <= sum(share * tables for share, tables in price.shares) * Decimal("1.000000001")
+    for order in (2.0, 32.0):
+        farthest = max(sum(divergence(*pair, order) for pair in pairs) for pairs in neighboring)
+        assert farthest <= price.rdp(Decimal(order))
+    assert price.rdp(Decimal(2)) < Decimal("0.8") * price.former.rdp(Decimal(2)), "tables are independent"
 
 
 def test_the_guarantee_is_that_of_the_selection() -> None:

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.calibration]
 LEAST = 0.85
-FAST = {"beta-bernoulli", "beta-geometric", "gamma-exponential", "gamma-poisson", "normal-mean"}
+FAST = {
+    "beta-bernoulli",
+    "beta-geometric",
+    "dirichlet-categorical",
+    "gamma-exponential",
+    "gamma-poisson",
+    "normal-mean",
+}
 RATES = {"beta-geometric", "gamma-exponential", "gamma-poisson"}
 NETWORKS = {"bayes-net", "naive-bayes"}
 PRIOR = {"beta-bernoulli", "dirichlet-categorical", *NETWORKS}

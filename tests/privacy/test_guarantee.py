@@ -65,6 +65,10 @@ def test_the_stored_forms_are_fixed_for_good() -> None:
             BoundedRange(Decimal(1), 2, points),
             {"kind": "bounded-range", "epsilon": "1", "parts": "2", "curve": {"2": "0.1", "8": "0.5"}},
         ),
+        (
+            BoundedRange(Decimal(1), 2, (), ((Decimal("0.2"), 2), (Decimal("0.6"), 1))),
+            {"kind": "bounded-range", "epsilon": "1", "parts": "2", "shares": [["0.2", "2"], ["0.6", "1"]]},
+        ),
         (ZeroConcentrated(Decimal("0.5")), {"kind": "zcdp", "rho": "0.5"}),
         (GaussianDP(Decimal("0.5")), {"kind": "gdp", "mu": "0.5"}),
         (
@@ -84,7 +88,9 @@ def test_the_stored_forms_are_fixed_for_good() -> None:
      {"kind": "rdp", "curve": {"2": "Infinity"}}, {"kind": "rdp", "curve": {"1": "1"}}, {"kind": "gdp", "mu": "-1"},
      {"kind": "pure", "epsilon": "0"}, {"kind": "pure", "epsilon": "1e-13"}, {"kind": "pure", "epsilon": "1000.1"},
      *({"kind": "approximate", "epsilon": "1", "delta": delta} for delta in ("0", "1", "2")),
-     {"kind": "bounded-range", "epsilon": "1", "parts": "0"}, {"kind": "composition", "parts": [{"kind": "no"}]}],
+     {"kind": "bounded-range", "epsilon": "1", "parts": "0"},
+     {"kind": "bounded-range", "epsilon": "1", "parts": "1", "shares": [["0", "1"]]},
+     {"kind": "composition", "parts": [{"kind": "no"}]}],
 )  # fmt: skip
 def test_a_malformed_guarantee_is_refused(stored: dict[str, Any]) -> None:
     with pytest.raises((ValueError, SpecError)):

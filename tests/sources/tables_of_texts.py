@@ -17,6 +17,7 @@ from dpbayes_cli.core.statistic import (
     CodeCounts,
     CountAt,
     ExactEvidence,
+    FoundGroups,
     ProductOf,
     Statistic,
     SumsByGroup,
@@ -76,7 +77,7 @@ def questions() -> list[Asked]:
     """Return requests for every kind of statistic, with and without privacy units."""
     level, other, cut, *numbers = COLUMNS
     assert isinstance(level, Column)
-    keys = replace(level, is_key=True)
+    keys, found = replace(level, is_key=True), replace(level, is_key=True, levels=())
     levels = Statistic((), tuple(CountAt("level", i) for i in range(len(level.levels))), 0, NOTHING, 0)
     tables = (TableCounts(("level", "cut"), (12, 6)), TableCounts(("other",), (3,)), TableCounts(("cut",), (6,)))
     number, dropped, whole, huge = (column for column in numbers if isinstance(column, NumericColumn))
@@ -101,8 +102,12 @@ def questions() -> list[Asked]:
             Asked(Statistic((), (TableCounts(("level", "cut"), (12, 6)),), 0, NOTHING, 0), (keys, cut), most=most)
         )
         for column, policy in ((number, DROP), (dropped, imputing), (whole, imputing)):
-            sums = Statistic((), (SumsByGroup(("level", column.role), 12),), 0, NOTHING, 0)
+            sums_of = "level", column.role
+            sums = Statistic((), (SumsByGroup(sums_of, 12),), 0, NOTHING, 0)
             requests.append(Asked(sums, (keys, column), policy, most))
+            requests.append(Asked(Statistic((), (FoundGroups(sums_of),), 0, NOTHING, 0), (found, column), policy, most))
+        by_level = Statistic((), (FoundGroups(("level", "other")),), 0, NOTHING, 0)
+        requests.append(Asked(by_level, (found, other), most=most))
     for marks in map(NumberMarks, ",,...", (".", "", ",", "'", " ")):
         requests.append(Asked(products(number, dropped), (number, dropped), most=3, marks=marks))
         requests.append(Asked(products(whole), (whole,), imputing, marks=marks))

@@ -33,12 +33,12 @@ class Paper:
 
     @property
     def plain(self) -> str:
-        """The paper in one line."""
+        """The citation of the paper as one line of text."""
         return f"{self.authors.replace(' and ', ', ')}. {self.title}. {self.venue}, {self.year}."
 
     @property
     def bibtex(self) -> str:
-        """The paper as an entry for BibTeX."""
+        """The citation of the paper as an entry for BibTeX."""
         venue = "booktitle" if self.kind == "inproceedings" else "journal"
         fields = {"author": self.authors, "title": f"{{{self.title}}}", venue: self.venue, "year": self.year}
         return _bibtex_entry(self.kind, f"{self.first_author.lower()}{self.year}", fields)

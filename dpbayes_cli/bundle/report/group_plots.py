@@ -80,7 +80,7 @@ def _funnel(
     if sizes.max() > _MANY_TIMES * max(sizes.min(), 0.5):
         panel.set_xscale("log")
     panel.set_xlabel("estimated number of valid records")
-    caption = f"Estimates by the number of valid records, of {_of(len(chosen), len(order))}"
+    caption = f"Estimates against the number of valid records, for {_of(len(chosen), len(order))}"
     if pooled:
         caption += ". Small groups are drawn towards the mean of all groups"
     return Picture(name, inline_svg(figure, name, caption), caption)
@@ -105,7 +105,7 @@ def _shrinkage(estimates: Floats, noisy: Floats, mean: float, name: str) -> Pict
     panel.set_ylabel("estimate")
     caption = (
         f"Estimates beside the values that follow from each group's noisy statistics alone, for {len(chosen)} groups. "
-        "Groups on the gray line were not moved; groups near the dashed line took the mean of all groups"
+        "On the gray line, the estimate equals the value; near the dashed line, it is close to the mean of all groups"
     )
     return Picture(name, inline_svg(figure, name, caption), caption)
 

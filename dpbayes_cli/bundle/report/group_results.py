@@ -9,6 +9,7 @@ from msgspec import UnsetType
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ExtremeGroup, ExtremeGroups
+from dpbayes_cli.bundle.files import found_keys, keys_of
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.stated_request import model_of
@@ -58,11 +59,21 @@ def extreme_groups(
 
 
 def group_sentences(document: ReleaseDocument) -> list[str]:
-    """Return how many groups are above and below the mean of all groups; empty if there are no groups."""
+    """Return how many groups are above and below the mean of all groups; empty if there are no groups.
+
+    If the keys were found in the data, the first sentence says which groups are likely missing.
+    """
     if isinstance(document.extreme_groups, UnsetType):
         return []
-    n_groups, several = len(document.spec["by"]["values"]), len(document.extreme_groups) > 1
+    n_groups, several = len(keys_of(document, document.spec)), len(document.extreme_groups) > 1
     sentences = []
+    if found_keys(document) is not None:
+        records = float(document.parameters.get("key_records", 0.0))
+        found = f"The keys of {document.spec['by']['column']} were found in the data"
+        about = f"with fewer than about {rounded(records, records)} records"
+        if not n_groups:
+            return [f"{found}, but no key has enough records to be published: a group {about} is likely missing."]
+        sentences.append(f"{found}: a group {about} is likely missing.")
     for each in document.extreme_groups:
         of = f" of {each.parameter}" if several else ""
         rest = n_groups - each.n_above - each.n_below
@@ -90,7 +101,7 @@ def noisy_shares(document: ReleaseDocument, model: Model) -> Floats | None:
 
 def all_groups_table(document: ReleaseDocument, groups: GroupedPosterior) -> ReportTable:
     """Return a table of the groups in the order of their keys, cut to ``MAX_LISTED`` rows."""
-    keys, names = document.spec["by"]["values"], model_of(document).group_parameters
+    keys, names = keys_of(document, document.spec), model_of(document).group_parameters
     write = percent if model_of(document).main_fact.is_share else rounded
     columns = [document.spec["by"]["column"]]
     columns += (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.files import found_keys, keys_of
 from dpbayes_cli.bundle.report import report_tables, wording
 from dpbayes_cli.bundle.report.group_results import extreme_tables, group_sentences
 from dpbayes_cli.bundle.report.intervals import Intervals
@@ -67,13 +68,18 @@ def _request(document: ReleaseDocument) -> str:
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
         *([f"- {key.capitalize()}: {found}"] if key else []),
-        *([f"- Groups: {len(by['values']):,} public keys of the column `{by['column']}`"] if by else []),
+        *([f"- Groups: {_keys(document)} of the column `{by['column']}`"] if by else []),
         "- Prior: " + _escape(prior_text(document), _MARKS),
         f"- One record: one {document.record_unit}; number of records: {wording.records_text(document)}",
         *([f"- Valid records: {valid}"] if (valid := records_valid_text(document)) else []),
         f"- Data read: {document.created}",
     ]
     return "\n".join(lines)
+
+
+def _keys(document: ReleaseDocument) -> str:
+    n_keys, found = len(keys_of(document, document.spec)), found_keys(document) is not None
+    return f"{n_keys:,} key{'s' * (n_keys != 1)} found in the data" if found else f"{n_keys:,} public keys"
 
 
 def _table(table: report_tables.ReportTable) -> str:

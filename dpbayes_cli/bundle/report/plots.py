@@ -82,7 +82,7 @@ def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
 def density(samples: Floats) -> tuple[Floats, Floats]:
     """Return points and densities between the smallest and the largest of several samples, all of shape (n,).
 
-    The samples are reflected at both ends. Without this, the estimate would be too low at an end where the density is
+    The samples are mirrored at both ends; otherwise the estimate would be too low at an end where the density is
     positive.
     """
     from scipy.ndimage import gaussian_filter1d

@@ -11,6 +11,7 @@ from dataclasses import replace
 from dpbayes_cli.base.numeric import Floats, float_text
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGuarantee, StatedResult, ValidRecords
+from dpbayes_cli.bundle.files import keys_of
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
 from dpbayes_cli.bundle.report.validity import left_bounds, not_counted_text, validity_warning
@@ -92,9 +93,9 @@ def findings_of(document: ReleaseDocument) -> Findings:
     column = "" if model.column_names else document.spec.get("column") or ""
     findings = model.findings(column, [_estimate(each) for each in document.posterior.values()])
     if is_pooled(document):  # the mean is that of the law of the groups, of which these groups are a sample
-        n_groups = len(document.spec["by"]["values"])
-        these = f"these {n_groups:,}" if n_groups > 1 else "this one"
-        findings = replace(findings, topic=f"on average over groups like {these}")
+        n_groups = len(keys_of(document, document.spec))
+        these = f" like these {n_groups:,}" if n_groups > 1 else " like this one" * n_groups
+        findings = replace(findings, topic=f"on average over groups{these}")
     return findings
 
 

@@ -119,13 +119,9 @@ def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
     if not columns or not isinstance(model, NoisyStatistics):
         return ""
     rng = np.random.default_rng(0)
-    inside = dict.fromkeys(columns, 0)
-    for _ in range(_PRIOR_DRAWS):
-        means = model.predictive(model.simulated(policy, 1, rng)[0])
-        for name, mean in means.items():
-            inside[name] += columns[name].lower <= mean <= columns[name].upper
-    for name in means:
-        if inside[name] < _MIN_PRIOR_SHARE * _PRIOR_DRAWS:
+    inside = [means_inside(model, model.simulated(policy, 1, rng)[0]) for _ in range(_PRIOR_DRAWS)]
+    for name in inside[0]:
+        if sum(each[name] for each in inside) < _MIN_PRIOR_SHARE * _PRIOR_DRAWS:
             of_column = f" of {name}" if model.column_names else ""
             return (
                 f"under the stated prior, the mean{of_column} is inside the bounds, {_range(columns[name])}, with a "
@@ -133,6 +129,13 @@ def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
                 "fits the bounds"
             )
     return ""
+
+
+def means_inside(model: Model, parameters: Sequence[float]) -> dict[str, bool]:
+    """Return for each column of numbers whether its mean is inside the bounds; a regression has its target alone."""
+    columns = _columns(model)
+    means = model.predictive(parameters) if columns else {}
+    return {name: columns[name].lower <= mean <= columns[name].upper for name, mean in means.items()}
 
 
 def left_bounds(document: ReleaseDocument) -> list[str]:

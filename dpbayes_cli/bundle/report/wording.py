@@ -12,7 +12,16 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ReleasedGuarantee
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, has_stand_in, n_codes
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import CountAt, Expression, ProductOf, Statistic, SumsByGroup, TableCounts, can_be_null
+from dpbayes_cli.core.statistic import (
+    CountAt,
+    Expression,
+    FoundGroups,
+    ProductOf,
+    Statistic,
+    SumsByGroup,
+    TableCounts,
+    can_be_null,
+)
 
 REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 
@@ -82,12 +91,16 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
     if statistic.tables:
         droppable = {column.role for column in columns if not has_stand_in(policy, column)}
         return dict(_table_meaning(table, droppable) for table in statistic.tables)
-    by_role = {column.role: column for column in columns}
-    if isinstance(statistic.expressions[0], SumsByGroup):
+    by_role, first = {column.role: column for column in columns}, statistic.expressions[0]
+    if isinstance(first, FoundGroups) and not isinstance(columns[1], NumericColumn):
+        droppable = {column.role for column in columns if not has_stand_in(policy, column)}
+        return dict([_table_meaning(TableCounts(first.roles, (0, n_codes(columns[1]))), droppable)])
+    if isinstance(first, SumsByGroup | FoundGroups):
         steps = n_codes(columns[1]) - 1
         column = require_type(columns[1], NumericColumn)
         low, high = float_text(column.lower), float_text(column.upper)
-        of_group = "to its group; nothing if the number is invalid or the key is not listed"
+        no_key = "the key is not listed" if isinstance(first, SumsByGroup) else "there is no key"
+        of_group = f"to its group; nothing if the number is invalid or {no_key}"
         return {
             "sum": f"{column.role} ({low} to {high} mapped to {-steps} to {steps}), rounded to the grid, {of_group}",
             "valid": f"{steps} {of_group}",

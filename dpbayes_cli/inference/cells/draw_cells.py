@@ -42,7 +42,7 @@ class KnownTotal:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """What links the counts of a table. Every cell is in at most one total or pair.
+    """Known totals, and parts of a whole: exact constraints between counts. Every cell is in at most one.
 
     Attributes:
         totals: the known totals.

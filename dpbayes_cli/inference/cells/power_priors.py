@@ -3,13 +3,13 @@
 If a table has many small counts, a flat prior on 0, 1, 2, ... makes their sum too large: each posterior is cut at 0. If
 noisy counts below a threshold are missing, the table holds more counts that noise has raised than counts that noise
 has lowered, because most tables have many more small counts than large ones. A flat prior ignores this, so that
-published counts are biased upward. So the exponent a is inferred. Its likelihood is that of the noisy counts given
-that they are published,
+published counts are biased upward. So the exponent a is inferred. Its likelihood is the probability of the noisy
+counts given that they are published:
 
-    product over published y of  sum_c P(c) P(noise = y - c) / sum_c P(c) P(noise >= threshold - c),
+    product over published y of  sum_c P(c) P(noise = y - c) / sum_c P(c) P(noise >= threshold - c).
 
-or, if suppressed cells are listed, that of published and suppressed cells without this denominator. Nothing is
-suppressed if there is no threshold.
+If suppressed cells are listed, the likelihood is the probability of the published and of the suppressed cells, without
+this denominator. Without a threshold, nothing is suppressed.
 
 Source: Yekutieli 2012, Adjusted Bayesian inference for selected parameters (parameters drawn before the selection).
 """

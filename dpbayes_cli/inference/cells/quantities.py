@@ -70,10 +70,11 @@ class Quantity:
 
     Attributes:
         transform: the function of the terms.
-        n_groups, n_terms: the numbers of groups, and of terms of a group.
+        n_groups: the number of groups.
+        n_terms: the number of terms that the function takes for each group.
         cells: the cells that the terms add up, shape (n_entries,).
         slots: for each of them, group * n_terms + term, shape (n_entries,).
-        links: what links the cells.
+        links: the exact constraints between the cells.
     """
 
     transform: Transform

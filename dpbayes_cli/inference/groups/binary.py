@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
     from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
+    from dpbayes_cli.inference.groups.selection import PublishedSizes
 
 _POINTS = 256
 _LEAST_ESS = 300.0
 _SUMMARY_POINTS = 512
 _TRIM_POINTS = 16
 _START_KAPPAS = (3.0, 30.0, 300.0)
+_SMALLER, _LOG_SHAPES = (0.0, 1.0, 2.5), (-1.0, 0.5)
+"""If small groups are missing, the search also starts at means smaller by these nats, and at these log shapes."""
 _LARGEST = np.array([20.0, 14.0, 25.0, 8.0])
 """The largest absolute values of the coordinates: logit phi, logit 1/(1 + kappa), log mean size, log shape."""
 
@@ -77,11 +80,13 @@ class BinaryGroups:
         blocks: the observed counts.
         prior: the prior.
         hyperparameters: weighted draws of the coordinates that ``BinaryPrior.law`` expects.
+        are_found: whether keys were found in the data, so that each group has at least one record.
     """
 
     blocks: GroupBlocks
     prior: BinaryPrior
     hyperparameters: WeightedPoints
+    are_found: bool = False
 
     def summarize(self, rng: np.random.Generator) -> PairSummary:
         """Return the summaries of all groups."""
@@ -120,7 +125,11 @@ class BinaryGroups:
 
 
 def infer_binary(
-    observed: Integers, noises: tuple[ComponentNoise, ComponentNoise], prior: BinaryPrior, rng: np.random.Generator
+    observed: Integers,
+    noises: tuple[ComponentNoise, ComponentNoise],
+    prior: BinaryPrior,
+    rng: np.random.Generator,
+    published: PublishedSizes | None = None,
 ) -> BinaryGroups:
     """Return the posterior of the success probabilities of groups.
 
@@ -129,9 +138,10 @@ def infer_binary(
         noises: the laws of the noise of the two components.
         prior: the prior.
         rng: the generator.
+        published: the probability that a group is published; None if all groups are.
     """
-    variance = noises[0].variance + noises[1].variance
-    return infer_blocks(group_blocks(observed, noises), _starts(observed, variance, prior), prior, rng)
+    starts = _starts(observed, noises[0].variance + noises[1].variance, prior, is_selected=published is not None)
+    return infer_blocks(group_blocks(observed, noises, may_be_empty=published is None), starts, prior, rng, published)
 
 
 def infer_binary_with_noises(
@@ -161,23 +171,38 @@ def infer_binary_with_noises(
     return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), _starts(observed, variance, prior), prior, rng)
 
 
-def infer_blocks(blocks: GroupBlocks, starts: Floats, prior: BinaryPrior, rng: np.random.Generator) -> BinaryGroups:
+def infer_blocks(
+    blocks: GroupBlocks,
+    starts: Floats,
+    prior: BinaryPrior,
+    rng: np.random.Generator,
+    published: PublishedSizes | None = None,
+) -> BinaryGroups:
     """Return the posterior of the success probabilities of groups, given guesses of the hyperparameters."""
+    n_groups = sum(len(each) for each in blocks.members)
 
     def log_density(points: Floats) -> Floats:
-        return np.asarray(prior.log_density(points) + blocks.log_likelihood(prior.law(points)))
+        law = prior.law(points)
+        result = prior.log_density(points) + blocks.log_likelihood(law)
+        return np.asarray(
+            result if published is None else result - n_groups * published.log_probability(law.mean, law.shape)
+        )
 
     proposal = peak_proposal(log_density, starts)
     blocks = blocks.trimmed(prior.law(proposal.draw(_TRIM_POINTS, rng)))
     sample = sample_around(log_density, proposal, _POINTS, _LEAST_ESS, rng)
-    return BinaryGroups(blocks.trimmed(prior.law(sample.thin(_TRIM_POINTS, rng))), prior, sample)
+    blocks = blocks.trimmed(prior.law(sample.thin(_TRIM_POINTS, rng)))
+    return BinaryGroups(blocks, prior, sample, published is not None)
 
 
-def _starts(observed: Integers, variance: float, prior: BinaryPrior) -> Floats:
-    """Return rough guesses of the hyperparameters' mode."""
+def _starts(observed: Integers, variance: float, prior: BinaryPrior, *, is_selected: bool = False) -> Floats:
+    """Return rough guesses of the hyperparameters' mode; if small groups are missing, with smaller mean sizes too."""
     size = guess_size_law(observed.sum(axis=1), variance)
+    sizes = [size]
+    if is_selected:
+        sizes = [(size[0] - less, shape) for less in _SMALLER for shape in (size[1], *_LOG_SHAPES)]
     if not prior.pooled:
-        return np.array([size])
+        return np.array(sizes)
     sums = np.maximum(observed.mean(axis=0), 0.0) + 0.05
     phi = float(np.log(sums[0] / sums[1]))
-    return np.array([(phi, -np.log(kappa), *size) for kappa in _START_KAPPAS])
+    return np.array([(phi, -np.log(kappa), *each) for kappa in _START_KAPPAS for each in sizes])

@@ -1,9 +1,9 @@
 """Draw the category probabilities of groups given the hyperparameters, by Gibbs sampling of their latent counts.
 
 Given all other counts of a group, a latent count has probabilities proportional to those of its noise times its joint
-law with the other counts, which depends on them only by their sum. Counts are updated one category after the other, in
-all groups at once, in a fixed number of sweeps that begin at the observed counts. The category probabilities then have
-a Dirichlet law.
+law with the other counts, which depends on them only through their sum. Counts are updated one category after the
+other, in all groups at once, in a fixed number of sweeps that begin at the observed counts. The category probabilities
+then have a Dirichlet law.
 """
 
 from __future__ import annotations

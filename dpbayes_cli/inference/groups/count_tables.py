@@ -6,8 +6,8 @@ kappa = a + b, the joint law is
 
   p(s, f) = [G(a + s) / (G(a) s!)] [G(b + f) / (G(b) f!)] [G(kappa) / G(kappa + n)] [G(r + n) / G(r)] q^n (1 - q)^r
 
-with G = Gamma and q = mean / (mean + r). The second derivative of its log by s is at least minus that of log s!, so
-that as a function of s it is nowhere narrower than a Poisson law with mean s, for any hyperparameters; likewise by f.
+with G = Gamma and q = mean / (mean + r). The second derivative of its log by s is at least minus that of log s!. So as
+a function of s it is nowhere narrower than a Poisson law with mean s, for any hyperparameters; the same holds for f.
 """
 
 from __future__ import annotations
@@ -67,10 +67,12 @@ class CountGrid:
         n: the numbers of records, shape (n_s, n_f).
         least: the smallest number of records.
         is_small: whether all counts are so small that products over all smaller counts are affordable.
+        may_be_empty: whether a group may have no records; if not, the law of the counts is restricted to groups that
+            have one, but not divided by their probability.
     """
 
-    def __init__(self, s: Integers, f: Integers) -> None:
-        self.s, self.f = s, f
+    def __init__(self, s: Integers, f: Integers, *, may_be_empty: bool = True) -> None:
+        self.s, self.f, self.may_be_empty = s, f, may_be_empty
         self.n = s[:, None] + f
         self.least, most = int(self.n[0, 0]), int(self.n[-1, -1])
         self.is_small = most <= _SMALL
@@ -100,7 +102,10 @@ class CountGrid:
             n, kappa, shape = self._records, (law.a + law.b)[:, None], law.shape[:, None]
             at_nodes = gammaln(shape + n) - gammaln(shape) - gammaln(kappa + n) + gammaln(kappa) - rate * n
             by_n = (self._basis @ at_nodes.T).T
-        return by_s, by_f, by_n - (law.shape * np.log1p(law.mean / law.shape))[:, None]
+        by_n = by_n - (law.shape * np.log1p(law.mean / law.shape))[:, None]
+        if self.least == 0 and not self.may_be_empty:
+            by_n[:, 0] = -np.inf
+        return by_s, by_f, by_n
 
     def tables(self, law: CountLaw) -> tuple[Floats, Floats]:
         """Return p(s, f) divided by its maximum, shape (n_values, n_s, n_f), and the logs of the maxima."""

@@ -24,6 +24,7 @@ from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer
 from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import DrawGroups, GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.selection import PublishedSizes, mean_of_nonempty
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -57,7 +58,8 @@ def infer_category(
     noises = component_noise(observation.noise, 1), component_noise(observation.noise, len(concentration) - 1)
     a, rest = concentration[category], observed.sum(axis=1) - observed[:, category]
     prior = BinaryPrior(a, concentration.sum() - a, pooling == "partial")
-    return infer_binary(np.stack([observed[:, category], rest], axis=1), noises, prior, rng)
+    published = None if observation.threshold is None else PublishedSizes(observation.threshold)
+    return infer_binary(np.stack([observed[:, category], rest], axis=1), noises, prior, rng, published)
 
 
 def collect(
@@ -81,17 +83,17 @@ def collect(
         quantiles=quantiles,
         sizes=summaries[0].sizes,
         above=above,
-        hyperparameters=_names(len(parts)),
+        hyperparameters=hyperparameter_names(len(parts)),
         draws=draws,
         new_group=new_group,
-        method=_method(pooling),
+        method=_method(pooling, are_found=parts[0].are_found),
         monte_carlo=max(each.monte_carlo for each in summaries),
         sampler=sampler,
         warnings=_warnings(parts),
     )
 
 
-def _names(n_parts: int) -> tuple[str, ...]:
+def hyperparameter_names(n_parts: int) -> tuple[str, ...]:
     """Return the names of the hyperparameters."""
     if n_parts == 1:
         return "mean", "sd", "records"
@@ -104,7 +106,8 @@ def _shared(
     """Return draws of the hyperparameters, and of the parameters of a new group."""
     laws = [part.draw_laws(samples, rng) for part in parts]
     a, b = np.stack([law.a for law in laws], axis=1), np.stack([law.b for law in laws], axis=1)
-    records = laws[0].mean[:, None]
+    law = laws[0]
+    records = (mean_of_nonempty(law.mean, law.shape) if parts[0].are_found else law.mean)[:, None]
     if not parts[0].prior.pooled:
         mean, sd = _spread_of_groups(means, sds, samples, rng)
         new = rng.dirichlet(concentration, samples)[:, : len(parts)]
@@ -163,11 +166,12 @@ def _draw(
     return np.stack([draw_categories(observed, noise, law, rng) for law in laws])
 
 
-def _method(pooling: Pooling) -> str:
+def _method(pooling: Pooling, *, are_found: bool = False) -> str:
     """Describe the computation."""
+    found = ", restricted to groups that are published" if are_found else ""
     pooled = "their common mean and spread" if pooling == "partial" else "the stated prior"
     return (
-        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes; "
+        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes{found}; "
         "these hyperparameters are drawn with importance weights"
     )
 

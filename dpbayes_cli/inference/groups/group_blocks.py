@@ -52,17 +52,16 @@ class GroupBlocks:
         return result
 
 
-def group_blocks(observed: Integers, noises: tuple[ComponentNoise, ComponentNoise]) -> GroupBlocks:
-    """Return the groups in blocks.
-
-    Args:
-        observed: the noisy counts of successes and failures, shape (n_groups, 2).
-        noises: the laws of the noise of the two components.
-    """
+def group_blocks(
+    observed: Integers, noises: tuple[ComponentNoise, ComponentNoise], *, may_be_empty: bool = True
+) -> GroupBlocks:
+    """Return the groups in blocks; for the arguments see ``noisy_pairs``."""
     tiles = 1 + (np.sqrt(np.maximum(observed, 0)) / _SIDE).astype(np.int64)
     small = max(_SMALL_COUNTS, 2 * max(noise.reach for noise in noises))
     tiles[(observed <= small).all(axis=1)] = 0
     _, block_of = np.unique(tiles, axis=0, return_inverse=True)
     order = np.argsort(block_of, kind="stable")
     members = tuple(np.split(order, np.cumsum(np.bincount(block_of))[:-1]))
-    return GroupBlocks(members, tuple(noisy_pairs(observed[each], noises) for each in members))
+    return GroupBlocks(
+        members, tuple(noisy_pairs(observed[each], noises, may_be_empty=may_be_empty) for each in members)
+    )

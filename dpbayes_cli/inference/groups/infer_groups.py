@@ -22,6 +22,10 @@ def infer_groups(
         samples: how many draws of the hyperparameters and of a new group to return.
         rng: the generator; generators in equal states give equal results.
     """
+    if not len(observation.observed):
+        from dpbayes_cli.inference.groups.no_groups import prior_of_groups
+
+        return prior_of_groups(observation.outcome, pooling, samples, rng)
     if isinstance(observation.outcome, GroupedCounts):
         from dpbayes_cli.inference.groups.counts import infer_grouped_counts
 

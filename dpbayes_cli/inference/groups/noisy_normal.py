@@ -19,7 +19,7 @@ _LEAST_SD = 1e-7
 
 
 def relative_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> Floats:
-    """Return the density, elementwise, of a centered normal variable plus noise, up to one factor for each first index.
+    """Return the density, elementwise, of a centered normal variable plus noise, up to a factor for each row.
 
     For discrete Laplace noise this is the closed form for continuous Laplace noise, and for discrete Gaussian noise
     that for normal noise. If log-probabilities of the noise have another form, Gauss-Hermite quadrature is used.

@@ -36,6 +36,7 @@ class NoisyPairs:
         second: the index of its second component in ``failures.observed``, shape (n_pairs,).
         numbers: the number of groups with each pair, shape (n_pairs,).
         pair_of: the index of each group's pair, shape (n_groups,).
+        may_be_empty: whether a group may have no records.
     """
 
     successes: CountAxis
@@ -44,11 +45,12 @@ class NoisyPairs:
     second: Integers
     numbers: Integers
     pair_of: Integers
+    may_be_empty: bool = True
 
     @cached_property
     def grid(self) -> CountGrid:
         """The pairs of counts at which the joint law is tabulated."""
-        return CountGrid(self.successes.nodes, self.failures.nodes)
+        return CountGrid(self.successes.nodes, self.failures.nodes, may_be_empty=self.may_be_empty)
 
     def batches(self, law: CountLaw) -> Iterator[slice]:
         """Yield slices of the values of the parameters whose tables fit into memory together."""
@@ -114,15 +116,19 @@ def _last(mass: Floats) -> int:
     return int(np.flatnonzero(mass > _TRIMMED_MASS)[-1]) + 1
 
 
-def noisy_pairs(observed: Integers, noises: tuple[ComponentNoise, ComponentNoise]) -> NoisyPairs:
+def noisy_pairs(
+    observed: Integers, noises: tuple[ComponentNoise, ComponentNoise], *, may_be_empty: bool = True
+) -> NoisyPairs:
     """Return the distinct pairs of observed counts with their axes.
 
     Args:
         observed: the noisy counts of successes and failures, shape (n_groups, 2).
         noises: the laws of the noise of the two components.
+        may_be_empty: whether a group may have no records.
     """
     firsts, first = np.unique(observed[:, 0], return_inverse=True)
     seconds, second = np.unique(observed[:, 1], return_inverse=True)
     keys, pair_of, numbers = np.unique(first * len(seconds) + second, return_inverse=True, return_counts=True)
     successes, failures = make_axis(firsts, noises[0]), make_axis(seconds, noises[1])
-    return NoisyPairs(successes, failures, keys // len(seconds), keys % len(seconds), numbers, pair_of)
+    places = keys // len(seconds), keys % len(seconds)
+    return NoisyPairs(successes, failures, *places, numbers, pair_of, may_be_empty)

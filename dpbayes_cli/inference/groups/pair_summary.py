@@ -2,10 +2,10 @@
 
 Means and standard deviations of the probability and of the number of records are averages over 64 to 512 draws of the
 hyperparameters. Quantiles start from the Beta law with the posterior's mean and standard deviation. The error of its
-distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 16 to 96 draws of
-the hyperparameters and interpolated; it is then removed. In simulations, the probabilities below the reported 5 %, 50 %
-and 95 % quantiles were on average within 0.01 of these levels. If the table of a block has more than 4,096 records
-(``group_blocks``), its groups keep the quantiles of the Beta law, which were as close.
+distribution function, on the scale of normal quantiles, is computed on a grid of probabilities for 16 to 512 draws of
+the hyperparameters (``rate_cells``) and interpolated; it is then removed. The grid is where a mixture of Beta laws,
+one for each of 16 draws, has its quantiles: averaged over wide hyperparameters, a posterior may be far from any Beta
+law. If the table of a block has more than 4,096 records (``group_blocks``), its groups keep the Beta law's quantiles.
 
 Quantiles of the number of records are those of the gamma law with the same mean and standard deviation, rounded. Their
 intervals covered 90 % to 94 % of the numbers, and 85 % if the noise was so wide that the law of sizes was not learned.
@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import betainc, betaincinv, expit, gammaincinv, logit, ndtr, ndtri
+from scipy.special import betainc, betaincinv, expit, gammaincinv, logit, ndtri
 
-from dpbayes_cli.inference.groups.count_tables import CountLaw, beta_cdf_tables
+from dpbayes_cli.inference.groups.count_tables import CountLaw
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS
 from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
+from dpbayes_cli.inference.groups.rate_cells import distribution_functions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _FIRST_DRAWS, _MOST_DRAWS = 64, 512
-_GRID_DRAWS, _GRID_TABLES = (16, 96), 2000
-_MONTE_CARLO, _GRID_MONTE_CARLO = 0.02, 0.05
+_MONTE_CARLO, _CDF_MONTE_CARLO = 0.02, 0.03
 _POINTS = (16, 48)
 """The smallest and largest number of points of the grid."""
-_GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
-_LOWER, _UPPER = 1, 9
-_MOST_PLACES = 2000
-_ENDS = (-600.0, 36.5)
-_NEARLY_ONE = 36.0
-"""Larger logits are those of probabilities that doubles do not tell from 1."""
+_GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.35, 0.5, 0.65, 0.9, 0.95, 0.98])
+_LOWER, _UPPER = 1, 7
+_PART_LEVELS = np.array([0.005, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.995])
+_PLACE_PAIRS, _PLACE_DRAWS = 64, 16
+_STEPS = 5
+_ENDS = (-600.0, 36.0)
+"""The logits of probabilities beyond which doubles hardly tell probabilities from 0 or 1."""
 _SURE = 1e-4
 _SIZE_LEVELS = (0.05, 0.95)
 
@@ -78,11 +79,10 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSu
     moments = first
     if n_draws > _FIRST_DRAWS:
         moments = _merged(first, _moments(pairs, law.part(slice(_FIRST_DRAWS, n_draws))), n_draws - _FIRST_DRAWS)
-    places = _grid(moments)
-    most = max(_GRID_DRAWS[0], min(_GRID_DRAWS[1], _GRID_TABLES // len(places)))
-    few = law.part(slice(int(np.clip((ratio / _GRID_MONTE_CARLO) ** 2, _GRID_DRAWS[0], most))))
+    places = _grid(first, _by_draw(pairs, law.part(slice(_PLACE_DRAWS))))
+    few = law.part(slice(int(np.clip((ratio / _CDF_MONTE_CARLO) ** 2, _PLACE_DRAWS, moments.n_draws))))
     if pairs.grid.is_small:
-        cdf, above = _cdf(pairs, few, expit(places), overall)
+        cdf, above = distribution_functions(pairs, few, places, overall[: len(few)])
         quantiles = _quantiles(moments, _moments(pairs, few), places, cdf)
     else:
         quantiles, above = _beta_summary(moments, overall[: len(few)])
@@ -106,7 +106,7 @@ class DistributionFunctions:
 
 def quantile_places(rows: Floats) -> Floats:
     """Return ascending logits where most of the posteriors' quantiles lie, given moments; see ``summarize_rows``."""
-    return _grid(_Moments(rows, 1))
+    return _grid(_Moments(rows, 1), rows[:, None])
 
 
 def summarize_rows(rows: Floats, n_draws: int, overall: Floats, few: DistributionFunctions) -> PairSummary:
@@ -189,13 +189,24 @@ def moments_by_value(pairs: NoisyPairs, law: CountLaw) -> Floats:
     return np.stack([np.clip(pairs.sums(table) / total, 0.0, limit) for table, limit in parts])
 
 
-def _grid(moments: _Moments) -> Floats:
-    """Return ascending logits where most of the posteriors' quantiles lie, shape (n_points,)."""
-    a, b = _beta_shapes(moments)
-    few = np.unique(np.linspace(0, len(a) - 1, _MOST_PLACES).astype(np.int64))
-    order = np.argsort(moments.theta)[few]
-    places = _logit(betaincinv(a[order, None], b[order, None], _GRID_LEVELS))
-    width = np.quantile(places[:, _UPPER] - places[:, _LOWER], 0.1)
+def _by_draw(pairs: NoisyPairs, law: CountLaw) -> Floats:
+    """Return the posterior means of theta and theta^2, shape (2, n_values, n_pairs)."""
+    return np.concatenate([moments_by_value(pairs, law.part(part))[:2] for part in pairs.batches(law)], axis=1)
+
+
+def _grid(moments: _Moments, by_draw: Floats) -> Floats:
+    """Return ascending logits where most of the posteriors' quantiles lie, shape (n_points,).
+
+    Args:
+        moments: of the posteriors.
+        by_draw: means of theta and theta^2 for a few draws of the hyperparameters, shape (2 or more, n_draws, n_pairs).
+    """
+    order = np.argsort(moments.theta)
+    few = order[np.unique(np.linspace(0, len(order) - 1, _PLACE_PAIRS).astype(np.int64))]
+    a, b = _beta_shapes(_Moments(by_draw[:, :, few], 1))
+    parts = _logit(betaincinv(a[..., None], b[..., None], _PART_LEVELS)).swapaxes(0, 1).reshape(len(few), -1)
+    places = np.quantile(parts, _GRID_LEVELS, axis=1)
+    width = np.quantile(places[_UPPER] - places[_LOWER], 0.1)
     n_points = int(np.clip(np.ptp(places) / max(0.4 * width, 1e-9), *_POINTS))
     return np.unique([*_ENDS, *np.quantile(places, np.linspace(0.0, 1.0, n_points))])
 
@@ -203,24 +214,6 @@ def _grid(moments: _Moments) -> Floats:
 def _logit(probability: NDArray[np.floating[Any]]) -> Floats:
     """Return the logits, without infinite ones."""
     return np.asarray(logit(np.clip(probability, 1e-300, 1.0 - 1e-16)))
-
-
-def _cdf(pairs: NoisyPairs, law: CountLaw, points: Floats, overall: Floats) -> tuple[Floats, Floats]:
-    """Return P(theta <= point), shape (n_points, n_pairs), and P(theta > overall), shape (n_pairs,)."""
-    s, f = pairs.successes.nodes, pairs.failures.nodes
-    cdf, above = np.zeros((len(points), len(pairs.numbers))), np.zeros(len(pairs.numbers))
-    for i in range(len(law)):
-        table, _ = pairs.grid.tables(law.part(slice(i, i + 1)))
-        total = np.maximum(pairs.sums(table)[0], 1e-280)
-        a, b = float(law.a[i]), float(law.b[i])
-        for j, point in enumerate([*points, overall[i]]):
-            below = pairs.sums(table * beta_cdf_tables(np.array([point]), a, b, s, f))[0] / total
-            below = np.clip(below, 0.0, 1.0)
-            if j < len(points):
-                cdf[j] += below
-            else:
-                above += 1.0 - below
-    return cdf / len(law), np.clip(above / len(law), 0.0, 1.0)
 
 
 def _beta_shapes(moments: _Moments) -> tuple[Floats, Floats]:
@@ -239,27 +232,43 @@ def _quantiles(moments: _Moments, few: _Moments, places: Floats, cdf: Floats) ->
         places: ascending logits, shape (n_points,).
         cdf: the distribution functions there, shape (n_points, n_pairs).
     """
+    points = expit(places)[:, None]
     a, b = _beta_shapes(few)
-    rough = _normal(betainc(a, b, expit(places)[:, None]))
-    exact = _normal(cdf)
-    errors = exact - rough
+    errors = _normal(cdf) - _normal(betainc(a, b, points))
     a, b = _beta_shapes(moments)
-    known = _normal(betainc(a, b, expit(places)[:, None])) + errors
+    known = _normal(betainc(a, b, points)) + errors
     columns = []
     for level in LEVELS:
         target = ndtri(level)
         cell = np.clip((known < target).sum(axis=0), 1, len(places) - 1)
-        low, high = places[cell - 1], places[cell]
-        ends = np.stack([np.take_along_axis(errors, row[None, :], axis=0)[0] for row in (cell - 1, cell)])
-        place = (low + high) / 2.0
-        outside = (known[0] >= target) | (known[-1] < target)
-        for _ in range(3):
-            error = ends[0] + (ends[1] - ends[0]) * np.clip((place - low) / (high - low), 0.0, 1.0)
-            place = _logit(betaincinv(a, b, ndtr(target - error)))
-            place = np.where(outside, place, np.clip(place, low, high))
-        beyond = (place > _NEARLY_ONE) | ((known[-1] < target) & (places[-1] > _NEARLY_ONE))
-        columns.append(np.where(beyond, 1.0, expit(place)))
+        ends = np.stack([cell - 1, cell])
+        place = _root(
+            a, b, places[ends], np.take_along_axis(errors, ends, 0), np.take_along_axis(known, ends, 0), target
+        )
+        columns.append(np.where(known[0] >= target, 0.0, np.where(known[-1] < target, 1.0, expit(place))))
     return np.sort(np.stack(columns, axis=1), axis=1)
+
+
+def _root(a: Floats, b: Floats, cell: Floats, errors: Floats, known: Floats, target: float) -> Floats:
+    """Return the logits in cells at which normal quantiles of Beta laws plus their interpolated errors have a value.
+
+    Args:
+        a: first parameters of the Beta laws, shape (n_pairs,).
+        b: second parameters.
+        cell: logits at both ends of each cell, shape (2, n_pairs).
+        errors: the errors there.
+        known: normal quantiles there, the sums of those of the Beta laws and of the errors.
+        target: the value.
+    """
+    slope = (errors[1] - errors[0]) / (cell[1] - cell[0])
+    (low, high), (below, above) = cell, known - target
+    for _ in range(_STEPS):  # false position
+        place = np.clip(low - below * (high - low) / np.maximum(above - below, 1e-12), low, high)
+        value = _normal(betainc(a, b, expit(place))) + errors[0] + slope * (place - cell[0]) - target
+        left = value < 0.0
+        low, below = np.where(left, place, low), np.where(left, value, below)
+        high, above = np.where(left, high, place), np.where(left, above, value)
+    return np.asarray(place)
 
 
 def _normal(probability: NDArray[np.floating[Any]]) -> Floats:

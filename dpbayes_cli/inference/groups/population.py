@@ -1,9 +1,9 @@
 """The law of the groups' coordinates, and its integrals against functions that are linear between nodes.
 
 With partial pooling, the coordinate of group g is eta_g ~ Normal(center, spread^2), restricted to the domain. The
-center has the stated prior of the coordinate. The spread has a half-normal prior, whose scale is half the length of
-the public range: the interval of the coordinate in which the mean of a number is between a tenth and nine tenths of the
-range between the public bounds. Without pooling, each group has the stated prior.
+center has the stated prior of the coordinate. The spread has a half-normal prior. Its scale is half the length of an
+interval of the coordinate: the interval in which the mean of a number lies in the middle eight tenths of the range
+between the public bounds. Without pooling, each group has the stated prior.
 """
 
 from __future__ import annotations

@@ -28,6 +28,11 @@ def log_size_prior(log_mean: Floats, log_shape: Floats) -> Floats:
     return np.asarray(-(first**2 + second**2) / 2.0)
 
 
+def draw_size_prior(size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw means and shapes from the prior, each of shape (size,)."""
+    return np.exp(rng.normal(*_LOG_MEAN, size)), np.exp(rng.normal(*_LOG_SHAPE, size))
+
+
 def log_sizes(n: Floats, mean: Floats, shape: Floats) -> Floats:
     """Return the log probability that a group has n valid records, elementwise; all arguments must broadcast."""
     n, mean, shape = (np.asarray(each, dtype=np.float64) for each in (n, mean, shape))

@@ -19,6 +19,7 @@ from dpbayes_cli.inference.groups.grouped_posterior import Pooling
 from dpbayes_cli.inference.groups.noisy_normal import relative_density
 from dpbayes_cli.inference.groups.population import log_hyperprior, normal_weights, prior_weights
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
+from dpbayes_cli.inference.groups.selection import PublishedSizes
 from dpbayes_cli.inference.groups.size_law import log_size_prior, log_sizes
 from dpbayes_cli.inference.groups.sum_nodes import log_size_weights
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _MAX_STORED = 25_000_000
 """Densities are computed anew in every pass over the groups, if there are more of them than this."""
 _MAX_TABLE = 20_000
-"""If the nodes are more than this many different sizes, the law of the sizes is interpolated between as many sizes."""
+"""If there are more different sizes among the nodes, the law of the sizes is computed at this many and interpolated."""
 _CHUNK = 1 << 17
 """Arrays of one chunk of groups have about this many elements."""
 _LEAST = 1e-300
@@ -97,6 +98,7 @@ class SumLikelihood:
         self._sums = observation.observed[:, 0].astype(np.float64)
         sizes = observation.observed[:, 1].astype(np.float64)
         self.numbers, self.coordinates = numbers, coordinates
+        self.published = None if observation.threshold is None else PublishedSizes(observation.threshold)
         self._size_terms = log_size_weights(self._noise, moments.steps, sizes, numbers)
         self._size_terms -= self._size_terms.max(axis=1, keepdims=True)
         self._table = np.unique(numbers)
@@ -161,6 +163,8 @@ class SumLikelihood:
             result = result + log_hyperprior(self._law, self._moments.spread, points[:, 0], points[:, 1])
         for each in self.terms(points):
             result = result + (np.log(each.evidence) + each.log_factors).sum(axis=0)
+        if self.published is not None:
+            result = result - len(self._sums) * self.published.log_probability(*np.exp(points[:, -2:].T))
         return np.nan_to_num(result, nan=-1e300, neginf=-1e300)
 
     def masses(self, points: Floats) -> Floats:

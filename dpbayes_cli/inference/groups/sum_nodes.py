@@ -52,7 +52,7 @@ def log_noise_of_size(noise: NoiseLaw, steps: float, observed: Floats, numbers: 
     return noise.log_pmf(np.rint(observed[:, None] - steps * numbers).astype(np.int64))
 
 
-def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) -> Floats:
+def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, fewest: int = 0) -> Floats:
     """Return numbers of records, ascending integers, shape (n_groups, n_nodes).
 
     They cover the window around the noisy size, unless the laws of the sizes are much narrower. If the window has more
@@ -63,6 +63,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
         steps: the amount that a record adds to the noisy size.
         observed: the noisy sizes, shape (n_groups,).
         laws: possible laws of the sizes, each a log mean and a log shape, shape (n_laws, 2).
+        fewest: the smallest possible number of records.
     """
     seen = observed / steps
     radius, scale = noise.radius(_WINDOW_NATS) / steps + 1.0, noise.scale / steps
@@ -75,7 +76,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
     # if the noisy size is far from all plausible sizes, the window reaches them
     low = np.where(low > (mean + 4.0 * sd).max(), least, low)
     high = np.where(high < (mean - 4.0 * sd).min(), most, high)
-    low = np.floor(np.maximum(low, 0.0))
+    low = np.floor(np.maximum(low, fewest))
     high = np.ceil(np.maximum(high, low + 2.0))
     candidates = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SIZE_CANDIDATES)
     likely = np.clip(near[:, None] + scale * _NEAR_NOISY_SIZE, low[:, None], high[:, None])
@@ -94,7 +95,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) 
 
 
 def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
-    """Return the logarithms of weights with which sums over all sizes become sums over nodes, up to a constant.
+    """Return log weights of the nodes, up to a constant, so that sums over nodes replace sums over all sizes.
 
     The sum over all sizes of the probability of the noisy size, times a function that is linear between nodes, is the
     sum over nodes of weight times function. Repeated nodes share a weight, or have the weight zero.
@@ -129,7 +130,7 @@ def equidistributed(nodes: Floats, monitor: Floats, count: int, even_share: floa
 
     Args:
         nodes: ascending nodes, shape (n_groups, n_nodes).
-        monitor: non-negative values at the nodes; between nodes they are taken to be exponential.
+        monitor: the values of the function at the nodes, not negative; between nodes it is taken to be exponential.
         count: the number of new nodes; the first and the last are the ends of the old range.
         even_share: the share of the new nodes that is spread evenly over the range.
     """

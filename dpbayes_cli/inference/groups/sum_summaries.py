@@ -12,6 +12,7 @@ from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, GroupedPoster
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
+from dpbayes_cli.inference.groups.selection import mean_of_nonempty
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 
 if TYPE_CHECKING:
@@ -102,9 +103,10 @@ class SumPosterior:
     @property
     def _method(self) -> str:
         laws = "the law of the groups and the law of their sizes" if self._pooling == "partial" else "the law of sizes"
+        laws += ", restricted to groups that are published," if self._likelihood.published is not None else ""
         return (
-            f"sums of a group's records taken as normal given their number and the parameter, plus noise; {laws} drawn "
-            "by importance sampling, and each group's parameter and number of records on a grid"
+            f"sums of a group's records taken as normal given their number and the parameter, plus noise; {laws} "
+            "drawn by importance sampling, and each group's parameter and number of records on a grid"
         )
 
     @property
@@ -129,7 +131,8 @@ class SumPosterior:
     def _draw_hyperparameters(self, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the mean and the sd of the groups' parameter with the mean size, and the parameter of a new group."""
         points = self._smooth_draws(size, rng)
-        records = np.exp(points[:, -2])
+        sizes = np.exp(points[:, -2:].T)
+        records = sizes[0] if self._likelihood.published is None else mean_of_nonempty(*sizes)
         if self._pooling == "partial":
             center, spread, domain = points[:, 0], np.exp(points[:, 1]), self._moments.domain
             mean, sd = parameter_moments(self._law, domain, center, spread)

@@ -7,12 +7,12 @@ posteriors are averaged over these draws. Given the draws, groups are independen
 computed on its own nodes of n and eta.
 
 One step is approximate: given n and eta, the sum of n records is taken for a normal variable with the same mean and
-variance, and the noise for continuous noise. The released sum also has the noise, so its law is closer to the assumed
-one: a record adds between -steps and steps, so the skewness of the noisy sum is at most 0.55 steps / scale for Laplace
-noise of a given scale. With replace-one neighbors the scale is 4 steps / epsilon, with add-remove neighbors half as
-much. Measured by enumeration for groups of up to six clamped counts with bounds from 1 to 8 and replace-one neighbors,
-the total variation distance of a group's posterior from the exact one is below 0.003 at epsilon 1, 0.01 at epsilon 3,
-and 0.07 at epsilon 10.
+variance, and the noise for continuous noise. The released sum also has the noise, which brings its law closer to the
+assumed one. A record adds between -steps and steps, so the skewness of the noisy sum is at most 0.55 steps / scale for
+Laplace noise of a given scale. With replace-one neighbors the scale is 4 steps / epsilon, with add-remove neighbors
+half as much. Exact posteriors were enumerated for groups of up to six clamped counts with bounds from 1 to 8 and
+replace-one neighbors. The total variation distance of a group's posterior from the exact one was below 0.003 at epsilon
+1, 0.01 at epsilon 3, and 0.07 at epsilon 10.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.hyperparameters import find_mode, sample_density
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
+from dpbayes_cli.inference.groups.selection import PublishedSizes
 from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior, log_sizes
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 from dpbayes_cli.inference.groups.sum_nodes import (
@@ -53,6 +54,8 @@ _SMALL_CHANGE, _MOST_GROUPS = 0.03, 0.95
 _MAX_REFINEMENTS = 3
 _ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
 """Added to a rough guess of (log mean, log shape) of the sizes, to get laws that are wide enough."""
+_SMALLER = np.array([[-1.0, -1.0], [-2.5, -1.0], [-2.5, 1.0]])
+"""Added to this guess if groups with few records are missing."""
 
 
 def infer_grouped_sums(
@@ -107,12 +110,17 @@ def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, 
 
 
 def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floats, Floats, Floats]:
-    """Return nodes of the sizes and of the coordinates; between them, (log mean, log shape) given noisy sizes alone."""
+    """Return nodes of the sizes, (log mean, log shape) given the noisy sizes alone, and nodes of the coordinates."""
     noise, steps = observation.noise, moments.steps
     sums, sizes = observation.observed.T.astype(np.float64)
     guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))
     pilot = _pilot_groups(len(sizes))
-    numbers = number_nodes(noise, steps, sizes[pilot], guess + _ROUGHLY)
+    published = None if observation.threshold is None else PublishedSizes(observation.threshold)
+    fewest, roughly, starts = 0, _ROUGHLY, guess[None]
+    if published is not None:  # groups with few records are missing
+        fewest, roughly = 1, np.concatenate([_ROUGHLY, _SMALLER])
+        starts = guess + np.concatenate([_ROUGHLY[:1], _SMALLER])
+    numbers = number_nodes(noise, steps, sizes[pilot], guess + roughly, fewest)
     weights = log_size_weights(noise, steps, sizes[pilot], numbers)
 
     def log_density(points: Floats) -> Floats:
@@ -120,12 +128,14 @@ def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floa
             laws = np.exp(points)
             terms = [np.logaddexp.reduce(weights + log_sizes(numbers, *law), axis=1).sum() for law in laws]
         finite = np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300)
+        if published is not None:
+            finite = finite - len(numbers) * published.log_probability(*laws.T)
         return np.asarray(finite + log_size_prior(points[:, 0], points[:, 1]))
 
-    size_law, precision = find_mode(log_density, guess[None])
+    size_law, precision = find_mode(log_density, starts)
     doubt = 2.0 * np.sqrt(np.diag(np.linalg.inv(precision)))
     laws = size_law + doubt * np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, -1.0]])
-    numbers = number_nodes(noise, steps, sizes, laws)
+    numbers = number_nodes(noise, steps, sizes, laws, fewest)
     log_mass = log_size_weights(noise, steps, sizes, numbers) + log_sizes(numbers, *np.exp(size_law))
     mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
     mass /= mass.sum(axis=1, keepdims=True)

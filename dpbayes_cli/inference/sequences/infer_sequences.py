@@ -176,7 +176,7 @@ def _summary(
     conditional = np.mean([variance for record in records for _, variance in record.variance], axis=0)
     parts = np.split(conditional, np.cumsum(sizes)[:-1], axis=1)
     data_variance = np.concatenate([*(part.ravel() for part in parts), draws[:, sum(sizes) * n_states :].var(axis=0)])
-    states = np.concatenate([record.states for record in records])
+    states = np.stack([record.states for record in records], axis=1)  # in the order of the draws
     described = (
         f"{len(records)} Markov chains of {len(records[0].states)} sweeps after {_WARM_UP} sweeps of warm-up, the best "
         f"of {_STARTS} that were started; states are drawn "
@@ -193,5 +193,6 @@ def _summary(
         diagnostics=diagnostics,
         warnings=((NAIVE_WARNING,) if naive else ()) + convergence.warnings,
         chains=chains,
-        states=np.stack([(states == k).mean(axis=0) for k in range(n_states)], axis=-1),
+        states=np.stack([(states == k).mean(axis=(0, 1)) for k in range(n_states)], axis=-1),
+        drawn_states=states.reshape(-1, *states.shape[2:])[:n_draws].astype(np.int64),
     )

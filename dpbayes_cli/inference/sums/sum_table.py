@@ -113,7 +113,7 @@ class SumTable:
         return result
 
     def _by_batches(self, case: Integers, y: Floats) -> Floats:
-        """Return the log likelihoods under noise of unknown shape, some cases at a time.
+        """Return the log likelihoods if nothing is known about the shape of the noise, some cases at a time.
 
         The probabilities of such noise may jump, and its characteristic function need not decay. The grid must
         therefore contain all frequencies at which the characteristic function of the sum is not negligible.

@@ -155,7 +155,7 @@ def _run_chains(chain: TableChain, n_draws: int, effort: Effort) -> tuple[Floats
 
 
 def possible_tables(observation: NoisyTables) -> list[Floats]:
-    """Return the possible counts nearest to the noisy ones, table by table; with a ``scope``, shared margins agree."""
+    """Return the possible counts nearest to the noisy ones; with a ``scope``, tables agree on their common margins."""
     if observation.scope is None:
         return [nearest_counts(np.asarray(table.observed, float), table.total) for table in observation.tables]
     return list(consistent_tables(observation, observation.scope).tables)

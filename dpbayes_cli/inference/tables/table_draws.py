@@ -169,7 +169,8 @@ def _shortest_row(table: NoisyTable, sd: float) -> float:
 
 
 def _log_cells(index: Integers, step: int, concentration: Floats) -> Floats:
-    """Return log sums of Gamma(a + c) / Gamma(c + 1) over the counts of each lattice point, up to constants."""
+    """Return the log of the sum of Gamma(a + c) / Gamma(c + 1) over the counts c of each lattice point, up to
+    constants."""
     if (concentration == 1.0).all():
         return np.zeros(index.shape)
     a = concentration[:, None]

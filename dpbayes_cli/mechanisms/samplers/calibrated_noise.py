@@ -10,8 +10,10 @@ from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.statistic import ExactEvidence, Part, Statistic
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import ExactEvidence, GroupNames, Part, Statistic
 from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 Law = TypeVar("Law", bound=NoiseLaw)
@@ -25,11 +27,20 @@ class NoiseMechanism(Mechanism):
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact statistic.
 
-        Privacy: the guarantee of the plan; only the noisy integers are returned.
-        Source: see the class.
+        Privacy: the guarantee of the plan; only the noisy integers are returned. If keys were found in the data, only
+            the keys that pass the threshold of the plan are returned, with their noisy integers.
+        Source: see the class; ``KeyThreshold``.
         """
         (step,) = plan.steps
-        return Payload(step.statistic.names, tuple(step.noise.release(evidence.values)), step.noise)
+        noisy = step.noise.release(evidence.values)
+        if plan.threshold is None:
+            return Payload(step.statistic.names, tuple(noisy), step.noise)
+        components = require_type(step.statistic.names, GroupNames).components
+        counts = np.array(noisy, dtype=np.int64).reshape(-1, len(components))
+        passing = plan.threshold.passes(counts).tolist()
+        keys = tuple(evidence.keys[group] for group in passing)  # sorted, as all keys are
+        values = tuple(value for group in passing for value in counts[group].tolist())
+        return Payload(GroupNames(keys, components), values, step.noise, keys=keys)
 
 
 def calibrated_noise(

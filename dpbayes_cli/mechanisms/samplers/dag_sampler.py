@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
@@ -16,6 +17,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.tempering import DOWN, DrawRequest, Tempering
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
+from dpbayes_cli.privacy.kinds import BoundedRange
 
 ROWS_TOUCHED = 2
 """The number of rows of a table that a replaced record changes: the rounding errors of both rows add up."""
@@ -74,15 +76,21 @@ class DagSampler(Sampler):
                 first += width
 
 
-def discrete_sampler(model: Model, request: DrawRequest, one_row: OneRow) -> tuple[Sampler, Decimal, dict[str, Any]]:
+def discrete_sampler(
+    model: Model, request: DrawRequest, one_row: OneRow
+) -> tuple[Sampler, BoundedRange, dict[str, Any]]:
     """Return the sampler of a probability vector or of a network, the cost of all draws, and the plan's parameters.
 
     Each table of a network gets a share of epsilon in proportion to its weight, rounded down.
+
+    Privacy: the tables of a network are drawn independently, so that the costs of their ranges add up.
+    Source: Cesar and Rogers 2021; design notes, the privacy cost of a noise law.
     """
     if not isinstance(model, DiscreteBayesNet):
         concentration = require_type(model, DirichletProbabilities).concentration
         law, tempering, cover_parameters = one_row(concentration, request, Decimal(1))
-        return law, tempering.charged, {**tempering.plan_parameters(request), **cover_parameters}
+        price = BoundedRange(tempering.charged, request.draws)
+        return law, price, {**tempering.plan_parameters(request), **cover_parameters}
     epsilon, network = request.epsilon, model.network
     total_weight = sum(model.weights, Fraction(0))
     laws, prices, tables = [], [], {}
@@ -101,4 +109,5 @@ def discrete_sampler(model: Model, request: DrawRequest, one_row: OneRow) -> tup
         "power_applies_to": request.power_applies_to,
     }
     charged = min(epsilon, _UP_TO_15_DIGITS.create_decimal(exact_sum(prices)))
-    return DagSampler(tuple(laws), rows, network.sizes), charged, parameters
+    shares = tuple(sorted(Counter(prices).items())) if len(prices) > 1 else ()
+    return DagSampler(tuple(laws), rows, network.sizes), BoundedRange(charged, request.draws, (), shares), parameters

@@ -179,7 +179,7 @@ def _check_divergence(chain: CalibratedChain, order: float, epsilon: float) -> C
 
 
 def untempered_chain(chains: Calibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Return the chain on the untempered posterior, whose prior determines the cost.
+    """Return the chain on the untempered posterior; the narrower its prior is, the less the chain costs.
 
     Raises:
         SpecError: an epsilon is stated, and the chain costs more.

@@ -181,11 +181,12 @@ def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
         "gibbs-posterior hold instead. The operating system's random numbers are secret. The prior was chosen without "
         "looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="For conjugate posteriors, neighbors share n - 1 records. The paper compares only extreme values "
-        "of the statistics with their neighbors, and it admits neighbors that belong to no data set, so that its "
-        "divergence is 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, not O(K^3). Draws are "
-        "exact on a public grid, whose effect on the divergence (below 1e-14) is charged. For convex losses, the paper "
-        "prices exact draws, which no chain gives; here the chain that runs is priced.",
+        corrections="For conjugate posteriors, the paper compares only extreme values of the statistics with their "
+        "neighbors, and it counts neighbors that belong to no data set, so its divergence is 6 to 44 % too large. "
+        "Here neighbors are data sets that share n - 1 records. For Dirichlet priors, the largest divergence takes "
+        "O(K) steps to compute, not O(K^3). Draws are exact on a public grid, whose effect on the divergence (below "
+        "1e-14) is charged. For convex losses, the paper prices exact draws, which no chain gives; here the chain "
+        "that runs is priced.",
         prefer_when=prefer_when,
     )
 

@@ -1,4 +1,4 @@
-"""Exact draws of all parameters from a tempered posterior: each draw has a planned bounded range."""
+"""Choose how to draw all parameters exactly from a tempered posterior, with the planned privacy cost of each draw."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_sam
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, simplex_cover
 from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, NormalRegression, OneParameterFamily
-from dpbayes_cli.privacy.kinds import BoundedRange, Points
+from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 
 
@@ -29,19 +29,15 @@ def exact_sampler(model: Model, request: DrawRequest) -> tuple[Sampler, BoundedR
         ``SimplexSampler``, ``DagSampler`` and ``LinearRegressionSampler``.
     Source: Wang, Fienberg and Smola 2015.
     """
-    parameters: dict[str, Any]
-    sampler: Sampler
-    curve: Points = ()
     if isinstance(model, OneParameterFamily):
         sampler, tempering = grid_sampler(model, request, Decimal(1))
         curve = tuple((order, value * request.draws) for order, value in exact_curve(sampler))
-        charged = tempering.charged
         parameters = {**tempering.plan_parameters(request), "support": list(sampler.support)}
-    elif isinstance(model, NormalRegression):
-        sampler, charged, parameters = line_sampler(model, request)
-    else:
-        sampler, charged, parameters = discrete_sampler(model, request, _row)
-    return sampler, BoundedRange(charged, request.draws, curve), parameters
+        return sampler, BoundedRange(tempering.charged, request.draws, curve), parameters
+    if isinstance(model, NormalRegression):
+        lines, charged, parameters = line_sampler(model, request)
+        return lines, BoundedRange(charged, request.draws), parameters
+    return discrete_sampler(model, request, _row)
 
 
 def _row(

@@ -43,8 +43,8 @@ def simulated_quantiles(law: RecordLaw, levels: Floats) -> Floats:
 class BoundedNumber(NoisyStatistics):
     """The capability of models whose records are one number each, between bounds that can be chosen privately.
 
-    The names of the statistic's components do not depend on the bounds. The sensitivity of the statistic depends on the
-    bounds only if numbers are whole.
+    The names of the statistic's components do not depend on the bounds. Its sensitivity depends on them only if the
+    numbers are whole numbers.
     """
 
     inference_options: ClassVar[type[InferenceOptions]] = SumInference

@@ -1,4 +1,5 @@
-"""The capability of models whose posterior is exp(-sum of convex losses of a linear predictor) times a normal prior."""
+"""The capability of models with a convex loss of a linear predictor: the posterior is exp(-sum of losses) * normal
+prior."""
 
 from __future__ import annotations
 

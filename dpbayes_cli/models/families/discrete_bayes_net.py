@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, cell_of, has_stand_in
 from dpbayes_cli.core.findings import Findings, other_columns, share_of
+from dpbayes_cli.core.joint_law import JointLaw
 from dpbayes_cli.core.model_sections import NetworkTables
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount, record_count
 from dpbayes_cli.core.predicted import ClassProbabilities
@@ -112,6 +113,9 @@ class DiscreteBayesNet(ConjugatePosterior):
 
     def predictor(self, column: int, draws: Floats) -> NetworkPredictor:
         return NetworkPredictor(self.columns, self.column_names, column, draws, self.network)
+
+    def joint_law(self, column: str, draws: Floats, states: Integers | None) -> JointLaw:
+        return JointLaw(self.network, self.variables, tuple(self.split(draws)))
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probabilities of the values of the target; nothing if the target has parents."""

@@ -13,12 +13,15 @@ from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyGroups
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.core.statistic import GroupNames, Statistic, SumsByGroup, TableCounts, Witness
+from dpbayes_cli.core.statistic import FoundGroups, GroupNames, Statistic, SumsByGroup, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import Simulated
+from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     import numpy as np
 
 KEY = "group"
@@ -32,8 +35,10 @@ class Groupable(NoisyStatistics):
     """Whether a record's mean is linear in the parameters. Otherwise the mean parameter of all groups does not give the
     mean of their records."""
 
-    def grouped(self, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> Model:
-        return GroupedModel(self, key_column, value_column, keys)
+    def grouped(
+        self, key_column: str, value_column: str | None, keys: tuple[str, ...], key_delta: Decimal | None = None
+    ) -> Model:
+        return GroupedModel(self, key_column, value_column, keys, key_delta)
 
     @abstractmethod
     def group_outcome(self) -> GroupedCounts | GroupedSums:
@@ -48,7 +53,8 @@ class GroupedModel(NoisyStatistics):
         base: the model of the records of one group.
         key_column: the name of the column that holds the keys.
         value_column: the name of the column that the model of a group reads; None if it is the only other column.
-        keys: the public keys of the groups.
+        keys: the public keys of the groups; or the published keys if the keys are found in the data, none before.
+        key_delta: the delta of the keys that are found in the data; None if the keys are listed.
     """
 
     inference_options: ClassVar[type[InferenceOptions]] = GroupInference  # type: ignore[assignment]
@@ -58,6 +64,7 @@ class GroupedModel(NoisyStatistics):
     key_column: str
     value_column: str | None
     keys: tuple[str, ...]
+    key_delta: Decimal | None = None
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
@@ -71,7 +78,7 @@ class GroupedModel(NoisyStatistics):
     @property
     def summary(self) -> str:  # type: ignore[override]
         """The summary of the model of a group."""
-        return f"{self.base.summary}; for each of {len(self.keys):,} groups"
+        return f"{self.base.summary}; for each {'key' if self.key_delta else f'of {len(self.keys):,} groups'}"
 
     @property
     def info(self):  # type: ignore[no-untyped-def, override]
@@ -81,7 +88,7 @@ class GroupedModel(NoisyStatistics):
     @property
     def columns(self) -> tuple[AnyColumn, ...]:
         """The column of keys, and the column that the model of a group reads."""
-        return (Column(KEY, self.keys, is_key=True), *self.base.columns)
+        return (Column(KEY, self.keys if self.key_delta is None else (), is_key=True), *self.base.columns)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -118,7 +125,7 @@ class GroupedModel(NoisyStatistics):
         if not self.base.has_linear_mean:  # the mean of a convex function is not that function of the mean
             names = self.group_parameters
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
-        topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) > 1)}"
+        topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) != 1)}"
         return Findings(tuple(facts), topic, caption="What the groups have in common")
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
@@ -130,26 +137,31 @@ class GroupedModel(NoisyStatistics):
             sum: the contribution is (u, steps) with |u| <= steps, in one group, or zero. Its L1 norm is at most
             2 * steps, and its squared L2 norm 2 * steps^2, attained at a bound. Under replace-one, two groups change by
             these amounts. Within one group, the sum changes by at most 2 * steps if the number of records stays the
-            same. With one group, the limits are those of ``sum_statistic``.
+            same. With one group, the limits are those of ``sum_statistic``. If the keys are found in the data, these
+            are the limits for the groups that both neighbors have; see ``KeyThreshold`` for all others.
         Source: design notes, groups.
         """
         add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
-        other = self.keys[-1]
+        keys = self.keys if self.key_delta is None else ("one key", "another key")
+        other, several = keys[-1], len(keys) > 1
         names = GroupNames(self.keys, self.component_names)
+        found = FoundGroups((KEY, values.role))
         if not isinstance(values, NumericColumn):
-            table = TableCounts((KEY, values.role), (len(self.keys), len(values.levels)))
+            table = TableCounts((KEY, values.role), (len(keys), len(values.levels)))
             first, second = values.levels[0], values.levels[1]
-            witness = Witness((self.keys[0], first), None if add_remove else (other, second))
+            witness = Witness((keys[0], first), None if add_remove else (other, second))
             largest = 1 if add_remove else 2
-            return Statistic(names, (table,), largest, witness, largest, largest_change=1)
-        steps, several = values.steps, len(self.keys) > 1
+            if self.key_delta is None:
+                return Statistic(names, (table,), largest, witness, largest, largest_change=1)
+            return Statistic(names, (found,), largest, witness, largest, largest_change=1, shifts=((1,) * largest,))
+        steps = values.steps
         upper, lower = values.cell(1.0), values.cell(0.0)
-        witness = Witness((self.keys[0], upper), None if add_remove else (other, lower))
+        witness = Witness((keys[0], upper), None if add_remove else (other, lower))
         l1 = 4 * steps if several and not add_remove else 2 * steps
         squared = 2 * steps**2 if add_remove else 4 * steps**2
         one_group, two_groups = (steps, steps), (steps,) * 4
         shifts = (one_group,) if add_remove else (one_group, (2 * steps,), *([two_groups] if several else []))
-        sums = SumsByGroup((KEY, values.role), len(self.keys))
+        sums = SumsByGroup((KEY, values.role), len(keys)) if self.key_delta is None else found
         largest = steps if add_remove else 2 * steps
         return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 
@@ -159,8 +171,16 @@ class GroupedModel(NoisyStatistics):
         """Return the noisy statistics of the groups; their numbers of records are never known."""
         import numpy as np
 
-        observed = np.array(released, dtype=np.int64).reshape(len(self.keys), -1)
-        return NoisyGroups(self.base.group_outcome(), observed, noise)
+        observed = np.array(released, dtype=np.int64).reshape(len(self.keys), len(self.component_names))
+        return NoisyGroups(self.base.group_outcome(), observed, noise, self.key_threshold(noise, policy))
+
+    def key_threshold(self, noise: NoiseLaw, policy: RecordPolicy) -> KeyThreshold | None:
+        """Return the rule for keys that are found in the data; the noisy counts of a group add up to its records."""
+        if self.key_delta is None:
+            return None
+        values = self.base.columns[0]
+        n_counts, step = (1, values.steps) if isinstance(values, NumericColumn) else (len(self.component_names), 1)
+        return KeyThreshold.calibrate(noise, n_counts, step, policy.contributions, self.key_delta)
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         raise TypeError(self.not_simulated)

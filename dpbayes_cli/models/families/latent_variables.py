@@ -36,7 +36,7 @@ class SiteEvidence(ABC):
 
         Args:
             tables: for each feature, integers of shape (n_states, n_values).
-            sites: the indices of some sites, shape (n_some,).
+            sites: the indices of the sites to return, shape (n_some,).
 
         Returns:
             Shape (n_some, n_states).

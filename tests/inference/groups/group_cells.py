@@ -45,8 +45,12 @@ def simulate_groups(
     phi: Array | None = None,
     kappa: float | None = None,
     shape: float = 1.5,
+    kept: float = 1.0,
 ) -> SimulatedGroups:
-    """Draw hyperparameters that are not given from their prior, then groups, records and Laplace noise."""
+    """Draw hyperparameters that are not given from their prior, then groups, records and Laplace noise.
+
+    Of the records, a share ``kept`` is valid, and the others are dropped.
+    """
     prior = (1.0,) * n_categories
     phi = rng.dirichlet(prior) if phi is None else np.asarray(phi, dtype=np.float64)
     if kappa is None:
@@ -54,7 +58,7 @@ def simulate_groups(
         kappa = (1.0 - rho) / rho
     theta = rng.dirichlet(np.maximum(phi * kappa, 1e-12), n_groups)
     theta = np.where(np.isfinite(theta), theta, 0.0)
-    sizes = rng.poisson(rng.gamma(shape, mean_size / shape, n_groups))
+    sizes = rng.binomial(rng.poisson(rng.gamma(shape, mean_size / shape, n_groups)), kept)
     counts = np.stack([rng.multinomial(n, row / row.sum()) for n, row in zip(sizes, theta, strict=True)])
     noise = DiscreteLaplace(scale)
     observed = counts + noise.simulate(rng, counts.shape)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 from dpbayes_cli.inference.groups.binary import BinaryPrior, infer_binary
 from dpbayes_cli.inference.groups.component_noise import component_noise
@@ -15,6 +18,7 @@ from dpbayes_cli.inference.groups.infer_groups import infer_groups
 from dpbayes_cli.inference.groups.noisy_pairs import noisy_pairs
 from dpbayes_cli.inference.groups.pair_draws import draw_probabilities
 from dpbayes_cli.inference.groups.pair_summary import summarize_pairs
+from dpbayes_cli.inference.groups.rate_cells import distribution_functions
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -44,6 +48,30 @@ def test_groups_given_hyperparameters_agree_with_enumeration(noise: NoiseLaw) ->
         assert np.allclose(summary.means[pairs.pair_of], means[i], atol=1e-6)
         assert np.allclose(summary.sizes[pairs.pair_of, 0], sizes[i], rtol=1e-5)
         assert summary.monte_carlo < 1e-6
+
+
+def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> None:
+    """The total variation distance is below 1e-4, jointly for hyperparameters on a grid and 26 bins of theta."""
+    noise, thresholds = NOISES[0], np.linspace(0.02, 0.98, 25)
+    axes = [-1.5, 0.0, 1.5], [-3.0, -1.0, 1.0], [0.5, 1.5, 2.0], [-0.5, 1.0]
+    points = np.array(list(itertools.product(*axes)))
+    logs, _, _, cdfs = enumerate_groups(OBSERVED, noise, points, thresholds, 40)
+    pairs, prior = noisy_pairs(OBSERVED, (component_noise(noise, 1),) * 2), BinaryPrior(1.0, 1.0, True)
+    law = prior.law(points)
+    s, f = pairs.successes.nodes, pairs.failures.nodes
+    found = []
+    for i in range(len(points)):
+        table, _ = pairs.grid.tables(law.part(slice(i, i + 1)))
+        below = beta_cdf_tables(thresholds, float(law.a[i]), float(law.b[i]), s, f)
+        found.append((pairs.sums(below * table) / pairs.sums(table))[:, pairs.pair_of].T)
+    weights = [normalized(logs), normalized(prior.log_density(points) + pairs.log_likelihood(law))]
+    exact, ours = (
+        w[:, None, None] * np.diff(np.array(each), axis=2, prepend=0.0, append=1.0)
+        for w, each in zip(weights, (cdfs, found), strict=True)
+    )
+    assert (np.abs(exact - ours).sum(axis=(0, 2)) / 2.0).max() < 1e-4
+    reported, _ = distribution_functions(pairs, law, logit(thresholds), expit(points[:, 0]))
+    assert np.abs(reported[:, pairs.pair_of].T - np.mean(cdfs, axis=0)).max() < 4e-3
 
 
 def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
@@ -81,6 +109,21 @@ def test_summaries_agree_with_draws() -> None:
     assert abs(posterior.new_group.mean() - phi.mean()) < 0.05
     assert posterior.draws.shape == (500, 3)
     assert ((posterior.above > 0) & (posterior.above < 1)).all()
+
+
+def test_reported_quantiles_are_those_of_draws_if_little_is_known_of_the_hyperparameters() -> None:
+    """Averaged over very different hyperparameters, the posterior is no Beta law: most of its mass may be near zero."""
+    rng = np.random.default_rng(14)
+    observed = np.array([[3, 9], [-14, 2], [20, 40], [-5, -6], [1, 30]] * 3)
+    pairs = noisy_pairs(observed, (component_noise(DiscreteLaplace(10.0), 1),) * 2)
+    points = np.column_stack(
+        [rng.normal(-2.5, 1.5, 512), rng.logistic(0.0, 1.0, 512), rng.normal([2.0, 0.5], 0.5, (512, 2))]
+    )
+    law = BinaryPrior(1.0, 1.0, True).law(points)
+    quantiles = summarize_pairs(pairs, law, expit(points[:, 0])).quantiles[pairs.pair_of]
+    draws = np.stack([draw_probabilities(pairs, law.part(slice(i, i + 1)), rng) for i in range(512)])
+    below = (draws[:, :, None] <= quantiles).reshape(512, 3, 5, 3).mean(axis=(0, 1))
+    assert np.abs(below - [0.05, 0.5, 0.95]).max() < 0.04  # as 1,536 draws given 512 hyperparameters tell
 
 
 def test_draws_given_hyperparameters_follow_the_exact_law() -> None:

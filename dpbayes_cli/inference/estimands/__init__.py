@@ -1,0 +1,1 @@
+"""Quantities computed from joint laws or from synthetic tables: regressions on cells, and combined estimates."""

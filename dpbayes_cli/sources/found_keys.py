@@ -1,0 +1,77 @@
+"""Groups whose keys are found in the data: each engine counts the records of each key, in one query.
+
+An engine returns a row (key, level, number of records, sum of codes) for each key in normal form and each level. The
+level is the code of a category, or 0 for a valid number; it is NULL if the value is invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.base.cell_grammar import is_publishable_key
+from dpbayes_cli.base.duck import fetch
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
+from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.sources.packed_codes import imputed_code
+from dpbayes_cli.sources.reader import Cells
+from dpbayes_cli.sources.records import integers_in_normal_form, without_blanks
+
+if TYPE_CHECKING:
+    import duckdb
+
+KeyRow = tuple[str | None, int | None, int, int | None]
+
+
+class KeyTally:
+    """Counts the records of each key, or sums up their numbers; the results of all files add up.
+
+    Privacy: a key has components if and only if it has a valid record. Whether a text can be a key depends on the text
+        alone. So a record changes the components of its own key only, and adds or removes no other key.
+    Source: design notes, groups.
+
+    Args:
+        columns: the column of keys, and the column of values.
+        policy: states the stand-in for an invalid value.
+    """
+
+    def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy) -> None:
+        self.columns, self.records, self._policy = columns, 0, policy
+        self._size = n_codes(columns[1])
+        self._groups: dict[str, list[int]] = {}
+
+    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
+        """Count the records; see ``Reader``."""
+        key = integers_in_normal_form(without_blanks("cell_0"))
+        column, direct = self.columns[1], None
+        if isinstance(column, NumericColumn):
+            direct = cells.integers.get(1) or (None if column.integers else cells.doubles.get(1))
+        code = imputed_code("cell_1", column, self._policy, direct=direct is not None)
+        rows = f"SELECT {cells.texts[0]} AS cell_0, {direct or cells.texts[1]} AS cell_1 FROM {cells.relation}"
+        coded = f"SELECT {key} AS key, {code} AS code FROM ({rows})"
+        level, total = ("CASE WHEN code IS NOT NULL THEN 0 END", "sum(code)") if self._sums else ("code", "0")
+        query = f"SELECT key, {level} AS level, count(*), {total} FROM ({coded}) GROUP BY ALL"
+        self.add(fetch(engine, query, abort))
+
+    @property
+    def _sums(self) -> bool:
+        return isinstance(self.columns[1], NumericColumn)
+
+    def add(self, rows: Iterable[KeyRow]) -> None:
+        """Add the rows of one query."""
+        for key, level, count, total in rows:
+            self.records += int(count)
+            if level is None or key is None or not is_publishable_key(key):
+                continue
+            values = self._groups.setdefault(key, [0] * (2 if self._sums else self._size))
+            if self._sums:
+                steps = self._size - 1
+                values[0] += 2 * int(total or 0) - steps * int(count)
+                values[1] += steps * int(count)
+            else:
+                values[int(level)] += int(count)
+
+    def statistics(self) -> ExactEvidence:
+        """Return the keys in order, and their components, key by key."""
+        keys = tuple(sorted(self._groups))
+        return ExactEvidence(tuple(value for key in keys for value in self._groups[key]), self.records, keys=keys)

@@ -1,0 +1,1 @@
+"""Synthetic records and analyses from the joint posterior in a bundle; both are post-processing and cost nothing."""
