@@ -217,7 +217,7 @@ class _Attack:
                 "neighbors share were tried"
             )
         if choice:
-            self.missed.append(f"statistics at a private {choice.key} that did not occur in this audit")
+            self.missed.append(f"private {choice.key} that did not occur in this audit")
         return exact, done
 
     def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:
