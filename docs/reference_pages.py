@@ -157,8 +157,8 @@ def spec_page() -> str:
         "",
         "## Keys of private first steps",
         "",
-        "These keys ask for [bounds](../how-to/unknown-bounds.md) or [the tree of a network](../how-to/private-tree.md) "
-        "that are found privately. The domain then does not state them.",
+        "These keys ask for [bounds](../how-to/unknown-bounds.md) or [the tree of a "
+        "network](../how-to/private-tree.md) that are found privately. The domain then does not state them.",
         *key_table(itertools.chain(keys(BoundsSection, "bounds."), keys(StructureSection, "structure."))),
         "",
         "## Keys of the models",

@@ -50,6 +50,11 @@ class PrivateChoice(StepLaw, ABC):
         """The smallest number of records with which an audit sees a typical choice; 0 if any number does."""
         return 0
 
+    @property
+    def most_parameters(self) -> int:
+        """The largest number of parameters of a model with a choice; 0 if all choices have equally many."""
+        return 0
+
     @abstractmethod
     def described(self) -> str:
         """Return a noun phrase that says what is chosen."""

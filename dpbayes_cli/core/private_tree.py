@@ -18,6 +18,7 @@ from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, cell_of
 from dpbayes_cli.core.private_choice import Chosen, Parents, PrivateChoice, parents_in
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, Witness
+from dpbayes_cli.privacy.dag import MAX_CELLS
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lazy_numpy import np
@@ -81,12 +82,24 @@ class PrivateTree(PrivateChoice):
         cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
         if cells > MAX_PAIR_CELLS:
             raise ValueError(f"all pairs of variables have {cells:,} cells, expected at most {MAX_PAIR_CELLS:,}")
-        return cls(tuple(column.role for column in columns), sizes, root, epsilon)
+        law = cls(tuple(column.role for column in columns), sizes, root, epsilon)
+        if law.most_parameters > MAX_CELLS:
+            raise ValueError(f"a tree may have {law.most_parameters:,} cells, expected at most {MAX_CELLS:,}")
+        return law
 
     @property
     def rounds(self) -> int:
         """The number of drawn edges."""
         return len(self.names) - 1
+
+    @property
+    def most_parameters(self) -> int:
+        """An upper bound on the number of cells of the tables of any tree.
+
+        What is refused for the size of its tables must not depend on the drawn tree.
+        """
+        pairs = sorted(self.sizes[a] * self.sizes[b] for a, b in self.edges)
+        return sum(pairs[-self.rounds :]) + max(self.sizes)
 
     @property
     def guarantee(self) -> BoundedRange:

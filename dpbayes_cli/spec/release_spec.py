@@ -130,12 +130,13 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
     def check_samples(self, model: Model) -> None:
         """Raise ``SpecError`` if the samples of all parameters would take too much memory."""
         samples = self.inference_options.value("samples") or 0
-        if len(model.parameters) * samples > _MOST_NUMBERS:
+        parameters = max(len(model.parameters), self.private_choice.most_parameters if self.private_choice else 0)
+        if parameters * samples > _MOST_NUMBERS:
             raise SpecError(
-                f"{samples:,} samples of {len(model.parameters):,} parameters are more than "
+                f"{samples:,} samples of {parameters:,} parameters are more than "
                 f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
                 where="inference.samples",
-                hint=f"at most {max(1, _MOST_NUMBERS // len(model.parameters)):,} samples",
+                hint=f"at most {max(1, _MOST_NUMBERS // parameters):,} samples",
             )
 
     @cached_property

@@ -139,3 +139,11 @@ def test_the_likeliest_tree_is_the_maximum_spanning_tree() -> None:
     scores = dict(zip(law.edges, (9_000, 100, 8_000, 7_000, 200, 300), strict=True))  # ab ac ad bc bd cd
     tree = law.simulate(scores, 10, np.random.default_rng(1))
     assert tree == (("a", ("d",)), ("b", ("a",)), ("c", ("b",)), ("d", ()))
+
+
+def test_what_is_refused_for_its_size_does_not_depend_on_the_tree() -> None:
+    """The star has 1,000 cells, another tree a million: the request is refused before a tree is drawn."""
+    assert law_for(3, 3, 2).most_parameters == 9 + 6 + 3
+    for sizes, says in (((2, 700, 700), "a tree may have"), ((2, 1100, 1100), "all pairs"), ((2, 2), "only one tree")):
+        with pytest.raises(ValueError, match=says):
+            law_for(*sizes)
