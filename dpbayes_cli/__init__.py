@@ -26,7 +26,7 @@ _IN_MODULES = {
     "Ledger": ("accounts", "Accounts"),
     "Schedule": ("schedules", "ScheduledReleases"),
     "analyze": ("analyses", "analyze"),
-    "combine": ("analyses", "combine"),
+    "combine": ("combined", "combine"),
     "plan": ("request", "plan"),
     "synthesize": ("analyses", "synthesize"),
 }

@@ -2,8 +2,8 @@ from dpbayes_cli import mechanisms as mechanisms
 from dpbayes_cli import models as models
 from dpbayes_cli.api.accounts import Accounts as Ledger
 from dpbayes_cli.api.analyses import analyze as analyze
-from dpbayes_cli.api.analyses import combine as combine
 from dpbayes_cli.api.analyses import synthesize as synthesize
+from dpbayes_cli.api.combined import combine as combine
 from dpbayes_cli.api.released import compose as compose
 from dpbayes_cli.api.released import evaluate as evaluate
 from dpbayes_cli.api.released import infer as infer

@@ -22,7 +22,7 @@ TABLE = {
     "commands": "",
     "core": "",
     "experiments": "",
-    "inference": "cells counts groups predictive regression sequences sums tables",
+    "inference": "cells counts estimands groups predictive regression sequences sums tables",
     "ledger": "",
     "mechanisms": "samplers",
     "models": "families",
@@ -30,6 +30,7 @@ TABLE = {
     "privacy": "laws",
     "sources": "",
     "spec": "",
+    "synthesis": "",
     "workflow": "",
 }
 """The packages, each with the sub-packages that it may have."""

@@ -76,10 +76,37 @@ def test_the_parameter_may_be_any_category() -> None:
         expected(document, 6000, SimulationEffort(trials=2, parameter="mean"))
 
 
+@pytest.mark.slow
+def test_widths_of_groups_of_numbers_without_privacy_are_those_of_exact_sums() -> None:
+    """Means of normal numbers have a closed form, given their law over the groups."""
+    domain = {"lower": 0.0, "upper": 80.0, "variance": 100.0}
+    groups = expected(request(model="normal-mean", domain=domain), 50 * len(KEYS), SimulationEffort(trials=2))
+    assert (groups.mean, groups.sd, groups.is_share) == (pytest.approx(40.0), pytest.approx(8.0), False)
+    sd = (50 / 100.0 + 1 / 8.0**2) ** -0.5
+    assert groups.nonprivate_width == pytest.approx(2 * 1.645 * sd, rel=0.1)
+    assert groups.nonprivate_width < groups.width.median < groups.unseen_width == pytest.approx(2 * 1.645 * 8, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["normal --lower 0 --upper 9 --target-width 2", "beta-bernoulli --target-width 0.3"])
+def test_the_cost_of_a_width_of_groups_is_found(dpbayes: Cli, place: Path, asked: str) -> None:
+    (place / "keys.txt").write_text("\n".join(KEYS) + "\n")
+    flags = f"--model {asked} --column x --by g --groups keys.txt --records 6000 --trials 4".split()
+    described = dpbayes("plan", *flags, "--json").json
+    assert described["groups"]["width"]["median"] <= described["target"]["value"] * 1.1
+    rest = [*flags[: flags.index("--target-width")], *flags[flags.index("--target-width") + 2 :]]
+    compared = dpbayes("plan", *rest, "--eps", "1", "--delta", "1e-6", "--compare", "--json").json
+    assert {each["mechanism"] for each in compared} == {"laplace", "gaussian"}
+
+
 @pytest.mark.parametrize(
     ("document", "n_records", "reason"),
     [
-        (request(model="gamma-poisson", domain={"upper": 5}), 1200, "Plan does not simulate groups of gamma-poisson"),
+        (
+            request(model="gamma-poisson", domain={"upper": 5}),
+            10**8,
+            "Plan does not simulate groups of more than 100,000 records",
+        ),
         (request(), 10**9, "Plan does not simulate groups of more than 1,000,000 records"),
     ],
     ids=["numbers", "many records"],
@@ -97,6 +124,6 @@ def test_a_plan_says_what_to_expect_and_what_it_assumes(dpbayes: Cli, place: Pat
     width = 100 * described["groups"]["width"]["median"]
     assert f"for theta of a group about {width:.0f} percentage points wide, where the whole range is 100" in first
     assert "2 simulated data sets of 60 groups with 20 records on average" in first
-    assert "mean 50 % and the standard deviation 10 percentage points" in second
+    assert "theta is assumed to average 50 %, with a standard deviation of 10 percentage points" in second
     assert first in " ".join(dpbayes("plan", *FLAGS.split()).out.split())
     assert "groups" not in dpbayes("plan", "--model", "beta-bernoulli", "--eps", "1", "--records", "10", "--json").json

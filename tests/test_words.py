@@ -11,13 +11,13 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 VERBS = """
-add analyze append apply audit begin bring build calibrate charge check choose clear close compare complete compute
-connect convert copy count create cut decide dictate divide do draw eliminate end estimate evaluate execute extend
-find finish fit follow forget group hand hold import index infer keep learn leave list lock look make mark maximize
-merge migrate move name note open pack parse place plan predict prepare price print privatize propose put raise read
-rebuild record redraw refuse release remember remove rename render repeat replace report require resolve restore
-return run save scale score see send set show sign simulate solve split stand start state step stop store subtract sum
-summarize tabulate take tell thin transform turn undo update use verify wait walk warn write yield
+add analyze append apply audit begin bring build calibrate charge check choose clear close combine compare complete
+compute connect convert copy count create cut decide dictate divide do draw eliminate end estimate evaluate execute
+extend find finish fit follow forget group hand hold import index infer keep learn leave list lock look make mark
+maximize merge migrate move name note open pack parse place plan predict prepare price print privatize propose put
+raise read rebuild record redraw refuse release remember remove rename render repeat replace report require resolve
+restore return run save scale score see send set show sign simulate solve split stand start state step stop store
+subtract sum summarize tabulate take tell thin transform turn undo update use verify wait walk warn write yield
 """
 """What public functions do; a new verb is added here."""
 EXEMPT = (

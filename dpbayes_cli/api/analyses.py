@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.api.released import Released, loaded
-from dpbayes_cli.inference.estimands.combined_tables import combine
 from dpbayes_cli.synthesis.analyses import analyze as analyze_bundle
 from dpbayes_cli.synthesis.analysis_result import AnalysisRequest, Analyzed
 from dpbayes_cli.synthesis.files import TableFormat, write_tables
@@ -17,8 +16,6 @@ from dpbayes_cli.synthesis.records import synthesize as synthesize_bundle
 if TYPE_CHECKING:
     from dpbayes_cli.inference.estimands.cell_regression import Family
     from dpbayes_cli.synthesis.cut_numbers import Bounds
-
-__all__ = ["analyze", "combine", "synthesize"]
 
 
 def synthesize(

@@ -64,10 +64,14 @@ class Inferred:
     def to_arviz(self) -> arviz.InferenceData:
         """Return the posterior samples for ArviZ; samples from Markov chains keep their chains apart.
 
+        If the posterior was inferred with ``samples_per_group``, the group ``groups`` of the result holds the samples
+        of each group. They are not joint with the samples in the group ``posterior``.
+
         Raises:
             ImportError: ArviZ is not installed: ``pip install 'dpbayes[arviz]'``.
         """
         import tempfile
+        import warnings
         from pathlib import Path
 
         import arviz
@@ -77,7 +81,9 @@ class Inferred:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "posterior.nc"
             path.write_bytes(netcdf_bytes(self.analysis, {}))
-            return arviz.from_netcdf(str(path))
+            with warnings.catch_warnings():  # ArviZ loads groups that are not in its schema, but warns of them
+                warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme", module="arviz")
+                return arviz.from_netcdf(str(path))
 
     def __repr__(self) -> str:
         """Return the summary as text."""

@@ -206,7 +206,7 @@ def infer(
 
 def predict(
     release: Released,
-    data: Data,
+    data: Data | None = None,
     target: str | None = None,
     *,
     prior: Mapping[str, Any] | None = None,
@@ -219,7 +219,8 @@ def predict(
 
     Args:
         release: a release, or the directory of a bundle.
-        data: a path, or a pandas, Polars or Arrow table.
+        data: a path, or a pandas, Polars or Arrow table. For groups it may be None; the rows are then the groups, and
+            the last one, whose key is missing, is a group that is not listed.
         target: the variable of a network to predict.
         prior: a prior that replaces that of the release entirely, at no privacy cost.
         layout: the layout of a file, such as ``delimiter=";"``; by default, the layout of the release.
@@ -230,12 +231,18 @@ def predict(
     """
     import pandas as pd
 
+    from dpbayes_cli.base.errors import SpecError
+    from dpbayes_cli.prediction.group_predictions import GroupPredictor
     from dpbayes_cli.prediction.records import NewRecords, predictor
     from dpbayes_cli.workflow.inferring import infer_again
 
     contents = loaded(release).contents
     again = None if prior is None else infer_again(contents, {"prior": as_texts(prior)}).analysis
     model = predictor(contents, target, again)
+    if data is None and isinstance(model, GroupPredictor):
+        return pd.DataFrame(model.documents())
+    if data is None:
+        raise SpecError("name the data to predict; only groups are predicted without them", where="data")
     return pd.DataFrame(NewRecords(contents, _place(data), as_texts(layout)).predictions(model).documents())
 
 

@@ -37,6 +37,7 @@ class Analysis:
     estimates: bool = False  # whether the samples are point estimates instead of draws from a posterior
     chains: Floats | None = None  # the samples of Markov chains, shape (n_chains, n_samples_per_chain, n_parameters)
     groups: GroupedPosterior | None = None  # of each group; the samples are then of what the groups have in common
+    group_draws: Floats | None = None  # joint draws of all groups, shape (n_draws, n_groups, n_group_parameters)
     counts: Floats | None = None  # for a network, the count of each cell of its tables, shape (n_parameters,)
     how_counted: str = ""  # for a network, how ``counts`` were computed from the noisy counts
     states: Floats | None = None  # for a hidden Markov model, probabilities, shape (n_sequences, n_steps, n_states)
@@ -100,7 +101,7 @@ def analyze(
 
 
 def _analyze_groups(
-    model: NoisyStatistics, observation: NoisyGroups, seed: int, pooling: Pooling, samples: int
+    model: NoisyStatistics, observation: NoisyGroups, seed: int, pooling: Pooling, samples: int, samples_per_group: int
 ) -> Analysis:
     """Infer the posterior of each group, and of what the groups have in common."""
     import numpy as np
@@ -118,7 +119,11 @@ def _analyze_groups(
     posterior = Posterior(
         marginals, draws, groups.method, exact=False, monte_carlo=float(groups.monte_carlo), warnings=groups.warnings
     )
-    return Analysis(model, marginals, draws, model.predictive(means.tolist()), posterior, groups=groups)
+    # draws of the groups have a seed of their own, so that nothing else depends on their number
+    own = np.random.default_rng([seed, samples_per_group])
+    group_draws = groups.draw(samples_per_group, own) if samples_per_group else None
+    predictive = model.predictive(means.tolist())
+    return Analysis(model, marginals, draws, predictive, posterior, groups=groups, group_draws=group_draws)
 
 
 def _valid_records(

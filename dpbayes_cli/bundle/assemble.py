@@ -18,7 +18,6 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assumptions import assumptions
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.document_parts import (
-    ExtremeGroups,
     InferenceReport,
     Kind,
     LedgerReference,
@@ -32,7 +31,8 @@ from dpbayes_cli.bundle.document_parts import (
     ValidRecords,
     Width,
 )
-from dpbayes_cli.bundle.files import keys_of, rounded_states
+from dpbayes_cli.bundle.files import GroupKey, keys_of, rounded_states
+from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.group_results import extreme_groups
 from dpbayes_cli.bundle.report.result_sentence import stated_results
 from dpbayes_cli.bundle.report.wording import meanings
@@ -147,7 +147,7 @@ def assemble(
             warnings=[*report.warnings, *plan.warnings],
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
-        extreme_groups=differing_groups(keys_of(draw, spec.stated_in_full), analysis),
+        **differing_groups(keys_of(draw, spec.stated_in_full), analysis),
         tables=analysis.how_counted or UNSET,
         states=rounded_states(analysis.states) or UNSET,
         assumptions=assumptions(spec, model.columns, plan, draw.record_unit),
@@ -160,13 +160,19 @@ def assemble(
     return remember(stated, spec, model)
 
 
-def differing_groups(keys: Sequence[str], analysis: Analysis) -> list[ExtremeGroups] | UnsetType:
-    """Return the groups that differ from the mean of all groups, for each parameter; unset if there are no groups."""
-    if analysis.groups is None:
-        return UNSET
-    parameters = analysis.model.group_parameters
+def differing_groups(keys: Sequence[GroupKey], analysis: Analysis) -> dict[str, Any]:
+    """Return what the document says about the groups that differ from the mean of all groups; empty without groups."""
+    groups = analysis.groups
+    if groups is None:
+        return {}
+    parameters, sizes = analysis.model.group_parameters, groups.sizes[:, 0]
     means = [marginal.mean for marginal in analysis.marginals[: len(parameters)]]
-    return extreme_groups(keys, parameters, means, analysis.groups)
+    stated = {"extreme_groups": extreme_groups(keys, parameters, means, groups, sizes)}
+    if groups.larger is not None:
+        names, index = larger_names(keys)
+        records = np.asarray(np.bincount(index, weights=sizes), dtype=np.float64)
+        stated["extreme_larger_groups"] = extreme_groups(names, parameters, means, groups.larger, records)
+    return stated
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:

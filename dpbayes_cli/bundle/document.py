@@ -131,6 +131,10 @@ class ReleaseDocument(DocumentPart, frozen=True, kw_only=True, dict=True):
         list[ExtremeGroups] | UnsetType,
         about("for each parameter, the groups that differ most from the mean of all groups; absent without groups"),
     ] = UNSET
+    extreme_larger_groups: Annotated[
+        list[ExtremeGroups] | UnsetType,
+        about("for each parameter, the larger groups whose means differ most from the mean of all; absent without any"),
+    ] = UNSET
     tables: Annotated[
         str | UnsetType,
         about("how the counts in tables.csv were computed; absent if the model is not a network"),

@@ -22,7 +22,10 @@ from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
-STATES, GROUPS = "states.csv", "groups.parquet"
+STATES, GROUPS, LARGER_GROUPS = "states.csv", "groups.parquet", "larger_groups.parquet"
+GROUP_SAMPLES = "group_samples.parquet"
+GroupKey = str | Sequence[str]
+"""The key of a group or, if it is within a larger group, both keys."""
 States = list[list[list[float]]]  # the probabilities of hidden states, indexed by sequence, step and state
 
 
@@ -65,7 +68,7 @@ def found_keys(document: ReleaseDocument | SealedDraw) -> tuple[str, ...] | None
     return None if isinstance(keys, msgspec.UnsetType | None) else tuple(keys)
 
 
-def keys_of(document: ReleaseDocument | SealedDraw, spec: Mapping[str, Any]) -> Sequence[str]:
+def keys_of(document: ReleaseDocument | SealedDraw, spec: Mapping[str, Any]) -> Sequence[GroupKey]:
     """Return the keys of the groups of a release, given its whole request; empty if there are no groups."""
     found = found_keys(document)
     return (spec.get("by") or {}).get("values", ()) if found is None else found
@@ -135,7 +138,11 @@ def statistics_csv(document: ReleaseDocument) -> bytes:
     if not isinstance(groups, msgspec.UnsetType):
         column, size = document.spec["by"]["column"], len(groups.components)
         values = (groups.values[i : i + size] for i in range(0, len(groups.values), size))
-        lines = [[key, *each] for key, each in zip(keys_of(document, document.spec), values, strict=True)]
-        return csv_text([[column, *groups.components], *lines]).encode("utf-8")
+        lines = [[*_list(key), *each] for key, each in zip(keys_of(document, document.spec), values, strict=True)]
+        return csv_text([[*_list(column), *groups.components], *lines]).encode("utf-8")
     rows = [[statistic.name, statistic.value, repr(statistic.noise_scale)] for statistic in document.statistics]
     return csv_text([["name", "value", "noise_scale"], *rows]).encode("utf-8")
+
+
+def _list(names: GroupKey) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import UnsetType
+
 from dpbayes_cli.base.atomic_file import sync
 from dpbayes_cli.base.errors import OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import (
-    GROUPS,
+    GROUP_SAMPLES,
     RELEASE,
     REPORT,
     STATES,
@@ -31,6 +33,9 @@ from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
+
+_MAX_DRAW_BYTES, _MAX_COLUMN_BYTES = 8, 1 << 16
+"""Upper bounds on the bytes of a draw of a group, of single precision, and of a column's metadata."""
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
@@ -91,7 +96,7 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     write_samples(directory / report.samples_file, analysis, report.samples_format, labels)
     if analysis.groups is not None:
         keys = keys_of(document, document.spec)
-        write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
+        write_groups(directory, keys, analysis.model, analysis.groups, analysis.group_draws)
     if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)
     if (states := states_csv(analysis.model, document.states or None)) is not None:
@@ -109,6 +114,9 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
 def max_file_bytes(document: ReleaseDocument, name: str) -> int:
     """Return the largest size in bytes that a file of a bundle may have."""
     report = document.inference
+    if name == GROUP_SAMPLES and not isinstance(document.groups, UnsetType):
+        n_draws = int(document.spec["inference"]["samples_per_group"])  # of at most as many parameters as components
+        return MAX_TEXT_BYTES + n_draws * (_MAX_COLUMN_BYTES + _MAX_DRAW_BYTES * len(document.groups.values))
     if name != report.samples_file:
         return MAX_TEXT_BYTES
     return max_samples_bytes(report.samples_format, list(document.posterior), report.samples)

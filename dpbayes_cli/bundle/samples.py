@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from dpbayes_cli import __version__
 from dpbayes_cli.base.csv_escape import escape_row
@@ -26,6 +27,7 @@ from dpbayes_cli.bundle.read import analysis_of, bundle_of, open_regular
 from dpbayes_cli.bundle.report.intervals import STORED_LEVEL, Intervals, sampled_intervals, stored_intervals
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.bundle.write import write_new
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.lazy_numpy import np
 
 _MAX_NUMBER_BYTES = {"parquet": 16, "csv": 26, "netcdf": 16}
@@ -175,7 +177,20 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
             texts = np.array([label for label, _ in elements], dtype=object)
             group.create_variable(dimension, (dimension,), h5py.string_dtype(), texts)
             group.create_variable(variable, ("chain", "draw", dimension), np.float64, chains[:, :, columns])
+        if analysis.group_draws is not None:
+            _add_groups(file.create_group("groups"), analysis.model, analysis.group_draws)
     return sink.getvalue()
+
+
+def _add_groups(target: Any, model: Model, draws: Floats) -> None:
+    """Add draws of the parameters of each group, shape (n_draws, n_groups, n_parameters), as one chain."""
+    import h5py
+
+    keys = np.array(model.group_keys, dtype=object)
+    target.dimensions = {"chain": 1, "draw": len(draws), "group": len(keys)}
+    target.create_variable("group", ("group",), h5py.string_dtype(), keys)
+    for k, name in enumerate(model.group_parameters):
+        target.create_variable(name, ("chain", "draw", "group"), np.float64, draws[None, :, :, k])
 
 
 def by_chain(analysis: Analysis) -> Floats:

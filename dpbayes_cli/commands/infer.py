@@ -80,11 +80,12 @@ def _infer_bundle(
     as_json: bool,
 ) -> None:
     import msgspec
+    from msgspec import UNSET
     from msgspec.structs import replace
 
     from dpbayes_cli.bundle.assemble import differing_groups, inference_report, summary
     from dpbayes_cli.bundle.document_parts import Width
-    from dpbayes_cli.bundle.files import GROUPS, STATES, keys_of, rounded_states, states_csv
+    from dpbayes_cli.bundle.files import STATES, keys_of, rounded_states, states_csv
     from dpbayes_cli.bundle.group_table import write_groups
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
@@ -113,8 +114,9 @@ def _infer_bundle(
         posterior=posterior,
         width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named if has_widths},
         inference=report,
-        extreme_groups=differing_groups(keys_of(document, document.spec), analysis),
+        extreme_larger_groups=UNSET,
     )
+    shown = replace(shown, **differing_groups(keys_of(document, document.spec), analysis))
     remember(shown, spec, analysis.model)
     shown = replace(shown, results=stated_results(shown, analysis.samples))
     remember(shown, spec, analysis.model)
@@ -139,7 +141,7 @@ def _infer_bundle(
             write_samples(directory / report.samples_file, analysis, spec.inference.format, labels)
             if analysis.groups is not None:
                 keys = keys_of(document, document.spec)
-                write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
+                write_groups(directory, keys, analysis.model, analysis.groups, analysis.group_draws)
             states = states_csv(analysis.model, rounded_states(analysis.states))
             if states is not None:
                 write_new(directory / STATES, states)

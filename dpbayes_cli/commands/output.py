@@ -162,7 +162,7 @@ def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     for sentence in group_sentences(document):
         emit(sentence)
     for table in extreme_tables(document):
-        emit(f"\n{table.caption} (groups.parquet holds all groups):")
+        emit(f"\n{table.caption} ({table.file} holds all groups):")
         emit_table(table.columns, table.rows)
         emit("")
 

@@ -291,7 +291,7 @@ def _compare(described: list[dict[str, Any]]) -> None:
         emit(fill(f"{described[0]['mechanism']}: {sentence}", _COLUMNS))
     emit("")
     for each in planned:
-        guarantee, expected = each["guarantee"], each["expected"] or {}
+        guarantee, expected = each["guarantee"], each["expected"] or each.get("groups") or {}
         epsilon = "-" if guarantee["epsilon"] is None else f"{guarantee['epsilon']:.4g}"
         coverage = (expected.get("coverage") or {}).get("noise-aware")
         rows.append(
@@ -299,7 +299,7 @@ def _compare(described: list[dict[str, Any]]) -> None:
                 each["mechanism"] + ("*" if each["costs_more"] else ""),
                 f"{epsilon} at {guarantee['delta']:g}",
                 f"{expected['posterior_sd']:.4g}" if expected else "",
-                f"{expected['inflation']:.3f}" if expected else "",
+                f"{expected['posterior_sd'] / expected['nonprivate_sd']:.3f}" if expected else "",
                 "" if coverage is None else f"{coverage:.3f}",
                 f"{_approximate(each)['times']:,}",
                 ", ".join(f"{name} {value:.5g}" for name, value in each["parameters"].items() if name in _PARAMETERS),

@@ -16,6 +16,7 @@ from dpbayes_cli.commands.request_command import pop_document, request_options, 
 from dpbayes_cli.spec.request_flags import LAYOUT
 
 if TYPE_CHECKING:
+    from dpbayes_cli.bundle.read import Bundle
     from dpbayes_cli.core.predicted import Prediction
 
 _CONFIDENTIAL = "the predictions are as confidential as the records that they describe"
@@ -23,12 +24,12 @@ _CONFIDENTIAL = "the predictions are as confidential as the records that they de
 
 @click.command("predict")
 @bundle_argument
-@click.argument("data")
+@click.argument("data", required=False)
 @target_option
 @request_options("prior", *LAYOUT)
 @click.option("--out", type=PATH, metavar="FILE", help="Write the CSV here [standard output].")
 @output_options
-def command(bundle: Path, data: str, target: str | None, out: Path | None, as_json: bool, **flags: Any) -> None:
+def command(bundle: Path, data: str | None, target: str | None, out: Path | None, as_json: bool, **flags: Any) -> None:
     """Predict a column of the records in DATA from BUNDLE.
 
     \b
@@ -45,6 +46,10 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     predicted column. An invalid cell is replaced by its stand-in value as in the release; without a stand-in, a network
     treats it as unknown, and a regression predicts nothing for the record.
 
+    A bundle of groups predicts the value of a record from the key of its group; a key that is not listed stands for a
+    new group. Without DATA, the result has one line per group, with the posterior of its parameters and the prediction
+    for a record of the group. The last line, whose key is empty, is about a group that is not listed.
+
     Predictions are about the records in DATA, and as confidential as these records.
     """
     import numpy as np
@@ -58,6 +63,9 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
         check_target(out)
     contents = read_bundle(bundle)
     changes = pop_document(flags)
+    if data is None:
+        _predict_groups(contents, changes, target, out, as_json)
+        return
     records = NewRecords(contents, data, changes.pop("source", {}))
     model = predictor(contents, target, infer_again(contents, changes).analysis if changes else None)
     say(_CONFIDENTIAL)
@@ -95,6 +103,33 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
                 "predictions": predicted.documents(),
             }
         )
+
+
+def _predict_groups(
+    contents: Bundle, changes: dict[str, Any], target: str | None, out: Path | None, as_json: bool
+) -> None:
+    """Predict a record of each group, and of a new one."""
+    from dpbayes_cli.bundle.write import publish_file
+    from dpbayes_cli.core.section import require_type
+    from dpbayes_cli.prediction.group_predictions import GroupPredictor
+    from dpbayes_cli.prediction.records import predictor
+    from dpbayes_cli.workflow.inferring import infer_again
+
+    if contents.spec.by is None or changes.pop("source", None):
+        raise click.UsageError("name the DATA to predict; only a bundle of groups predicts without them")
+    again = infer_again(contents, changes).analysis if changes else None
+    model = require_type(predictor(contents, target, again), GroupPredictor)
+    table = csv_text([model.header(), *model.rows()])
+    if out is not None:
+        publish_file(out, table.encode("utf-8"))
+        say(f"wrote {len(model.keys)} predictions to {out}")
+    if as_json:
+        parts: dict[str, Any] = {"release_id": contents.document.release_id, "target": model.name}
+        classes = model.outcomes.classes
+        parts |= {} if classes is None else {"classes": list(classes)}
+        emit_json({**parts, "out": None if out is None else str(out), "groups": model.documents()})
+    elif out is None:
+        emit_document(table)
 
 
 def _rows(predicted: Prediction, before: int) -> Iterator[list[str]]:

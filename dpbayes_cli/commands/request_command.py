@@ -59,17 +59,25 @@ def _parse_pairs(text: str) -> dict[str, str]:
     return pairs
 
 
-def _parse_keys(path: str) -> list[str] | str:
-    from dpbayes_cli.spec.groups_section import PRIVATE, read_keys
+def _parse_names(text: str) -> str | list[str]:
+    return _parse_list(text) if "," in text else text
 
-    return path if path == PRIVATE else read_keys(Path(path))
+
+def _parse_keys(path: str) -> Path | str:
+    from dpbayes_cli.spec.groups_section import PRIVATE
+
+    return path if path == PRIVATE else Path(path)
 
 
 class KeyOption(click.Option):
     """A flag that sets the dotted ``key`` of a spec; ``is_list`` states whether the value is a list of texts."""
 
     def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
-        special: dict[str, Callable[[str], Any]] = {"prior": _parse_pairs, "by.values": _parse_keys}
+        special: dict[str, Callable[[str], Any]] = {
+            "prior": _parse_pairs,
+            "by.column": _parse_names,
+            "by.values": _parse_keys,
+        }
         parse = special.get(key, _parse_list if is_list or key in LISTS else str)
         switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None} if flag.switch else {}
         name = _PREFIX + key.replace(".", _DOT)
@@ -165,11 +173,13 @@ def pop_document(values: dict[str, Any]) -> dict[str, Any]:
 
 def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
     """Return the spec that a file and flags state together, as nested dictionaries; flags override the file."""
-    if spec_path is None:
-        return flags
-    from dpbayes_cli.spec.groups_section import read_release_file
+    from dpbayes_cli.spec.groups_section import read_keys, read_release_file
 
-    return merge(read_release_file(spec_path), flags)
+    document = flags if spec_path is None else merge(read_release_file(spec_path), flags)
+    by = document.get("by")
+    if isinstance(by, dict) and isinstance(by.get("values"), Path):  # from the flag --groups
+        by["values"] = read_keys(by["values"], by.get("column"))
+    return document
 
 
 def pop_request(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,8 @@ class Column:
         impute: the public level that stands in for an invalid cell of this column; None if the record policy decides.
         spellings: for each level, the texts that mean it besides its name; empty if there are none.
         is_key: whether the levels are the keys of groups; nothing stands in for a cell that holds no listed key.
+        within: for each level, the text that the next column must hold for this code; empty if that does not matter.
+            If it is stated, several levels may have the same name.
     """
 
     role: str
@@ -58,6 +60,7 @@ class Column:
     impute: str | None = None
     spellings: tuple[tuple[str, ...], ...] = ()
     is_key: bool = False
+    within: tuple[str, ...] = ()
 
     @property
     def finds_keys(self) -> bool:
@@ -76,6 +79,32 @@ class Column:
         if not others:
             return repr(self.levels[code])
         return f"{', '.join(map(repr, [self.levels[code], *others[:-1]]))} or {others[-1]!r} (upper or lower case)"
+
+
+@dataclass(frozen=True)
+class LargerGroups:
+    """The larger groups that contain groups, such as the states of counties.
+
+    Attributes:
+        column: the name of the column that holds their keys.
+        keys: for each group the key of the larger group that contains it.
+        pooled: whether the groups of a larger group have a mean, which is learned; otherwise groups are independent.
+    """
+
+    column: str
+    keys: tuple[str, ...]
+    pooled: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The different keys, in the order of their first groups."""
+        return tuple(dict.fromkeys(self.keys))
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """For each group the index of its larger group in ``names``."""
+        places = {name: i for i, name in enumerate(self.names)}
+        return tuple(places[key] for key in self.keys)
 
 
 @dataclass(frozen=True)

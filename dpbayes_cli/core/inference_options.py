@@ -39,6 +39,10 @@ class GroupInference(Options, frozen=True, kw_only=True):
     samples: Annotated[
         Annotated[int, Meta(ge=1, le=10_000_000)], option(INFERENCE, "posterior samples to write [4000]")
     ] = 4000
+    samples_per_group: Annotated[
+        Annotated[int, Meta(ge=0, le=1000)],
+        option(INFERENCE, "posterior samples of each group to write to group_samples.parquet [0]"),
+    ] = 0
 
 
 class SumInference(InferenceOptions, frozen=True, kw_only=True):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
 from dpbayes_cli.core.inference_options import InferenceOptions
 from dpbayes_cli.core.model_sections import ModelSection
-from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyObservation
+from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, GroupedSums, NoisyObservation
 from dpbayes_cli.core.private_choice import Parents
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic
@@ -84,6 +84,10 @@ class Model(ABC):
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
     has_groups: ClassVar[bool] = False
     """Whether the records may be divided into groups, with a parameter for each group; see ``grouped``."""
+    sums_squares: ClassVar[bool] = False
+    """Whether the statistic of a group of numbers holds the sum of their squares."""
+    has_larger_groups: ClassVar[bool] = False
+    """Whether groups may learn from each other within larger groups."""
     has_one_unit: ClassVar[bool] = False
     """Whether all reported parameters have the same unit, so that one axis fits all of them."""
 
@@ -134,7 +138,12 @@ class Model(ABC):
         """The names of the reported parameters."""
 
     def grouped(
-        self, key_column: str, value_column: str | None, keys: tuple[str, ...], key_delta: Decimal | None = None
+        self,
+        key_column: str,
+        value_column: str | None,
+        keys: tuple[str, ...],
+        key_delta: Decimal | None = None,
+        parents: LargerGroups | None = None,
     ) -> Model:
         """Return the model of groups whose records follow this model.
 
@@ -143,6 +152,7 @@ class Model(ABC):
             value_column: the name of the column that this model reads; None if it is the only other column.
             keys: the public keys of the groups; or the published keys if the keys are found in the data, none before.
             key_delta: the delta of the keys that are found in the data; None if the keys are listed.
+            parents: the larger groups that contain the groups; None if there are none.
         """
         raise TypeError(f"the records of {self.name} cannot be divided into groups")
 
@@ -150,9 +160,25 @@ class Model(ABC):
         """Return the rule that decides which keys found in the data are published; None if no keys are found."""
         return None
 
-    def group_outcome(self) -> GroupedCounts | GroupedSums | None:
+    def draw_outcomes(self, parameter: float, common: Sequence[float], size: int, rng: np.random.Generator) -> Floats:
+        """Draw numbers of records of one group, shape (size,), before they are clamped or dropped.
+
+        Args:
+            parameter: the parameter of the group.
+            common: what the groups have in common, in the order of the parameters of the model of groups.
+            size: the number of records.
+            rng: the generator.
+        """
+        raise TypeError(f"a record of {self.name} is no number in a group")
+
+    def group_outcome(self) -> GroupedCounts | GroupedSums | GroupedMoments | None:
         """Return what is observed of each record of a group, with the stated prior; None if there are no groups."""
         return None
+
+    @property
+    def group_keys(self) -> tuple[str, ...]:
+        """The keys of the groups that have a posterior; empty if the records are not divided into groups."""
+        return ()
 
     @property
     def group_parameters(self) -> tuple[str, ...]:

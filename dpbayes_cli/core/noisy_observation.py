@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -186,10 +187,39 @@ class GroupedSums:
         law: the law of a number in a group, with the stated prior.
         steps: the number of steps of the public grid; a number with the code c adds 2 * c - steps to the first
             component, and ``steps`` to the second one.
+        sum_unit, size_unit: factors of the two components.
     """
 
     law: ScalarLaw
     steps: int
+    sum_unit: int = 1
+    size_unit: int = 1
+
+
+class GroupedMoments(ABC):
+    """Records that are one number each: a group's statistic is the sum, the sum of squares, and their number.
+
+    The numbers of all groups have the same standard deviation. A number with the code c adds 2 * steps * u, u^2 and
+    steps^2 to the statistic, where u = 2 * c - steps.
+    """
+
+    column: NumericColumn
+
+    @abstractmethod
+    def law_at(self, sd: float) -> ScalarLaw:
+        """Return the law of (u, steps) with the stated prior of a group's mean, given the standard deviation."""
+
+    @abstractmethod
+    def moments_at(self, mean: Floats, sd: float) -> tuple[Floats, Floats]:
+        """Return means, shape (..., 2), and covariances, shape (..., 2, 2), of what a valid number adds to the sums."""
+
+    @abstractmethod
+    def sd_quantiles(self, levels: Floats) -> Floats:
+        """Return quantiles of the stated prior of the standard deviation."""
+
+    @abstractmethod
+    def log_sd_prior(self, log_sd: Floats) -> Floats:
+        """Return the log prior density of the log of the standard deviation, up to a constant, elementwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,12 +231,15 @@ class NoisyGroups:
         observed: the privatized integers, shape (n_groups, n_components).
         noise: the law of the noise, which is independent and the same on each integer.
         threshold: the rule by which these groups were published; None if all groups were.
+        parents: for each group the index of the larger group that contains it, from 0, shape (n_groups,); None if there
+            are no larger groups.
     """
 
-    outcome: GroupedCounts | GroupedSums
+    outcome: GroupedCounts | GroupedSums | GroupedMoments
     observed: Integers
     noise: NoiseLaw
     threshold: KeyThreshold | None = None
+    parents: Integers | None = None
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups

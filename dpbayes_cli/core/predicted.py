@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 LEVELS = (0.05, 0.95)
 """The levels of the predictive quantiles that are the ends of the central interval."""
@@ -58,6 +58,11 @@ class Prediction(ABC):
         parts = [self, *others]
         names = [item.name for item in fields(self) if isinstance(getattr(self, item.name), np.ndarray)]
         return replace(self, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+    def rows_at(self, index: Integers) -> Self:
+        """Return the predictions with these indices; -1 is the last one."""
+        names = [item.name for item in fields(self) if isinstance(getattr(self, item.name), np.ndarray)]
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     @property
     def classes(self) -> tuple[str, ...] | None:

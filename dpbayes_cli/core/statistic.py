@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -70,18 +71,25 @@ class TableCounts:
 
 @dataclass(frozen=True)
 class SumsByGroup:
-    """The expressions that sum up the numbers of each group; two components for each group.
+    """The expressions that sum up u = 2 * c - steps of each group, where c is the code of a number.
 
-    A valid record whose number has the code c adds 2 * c - steps to the first component of its group, and ``steps`` to
-    the second one, which counts records.
+    A valid record adds u and ``steps`` to the components of its group, or with squares 2 * steps * u, u^2 and steps^2.
 
     Attributes:
         roles: the roles of the column of keys and of the column of numbers.
         n_groups: the number of groups.
+        squares: whether the squares of the numbers are summed up, too.
     """
 
     roles: tuple[str, str]
     n_groups: int
+    squares: bool = False
+
+    def components(self, steps: int, counts: Integers, sums: Integers, squares: Integers) -> Integers:
+        """Return the components, shape (n_groups, 2 or 3), given counts of records, and sums of codes and squares."""
+        centered, valid = 2 * sums - steps * counts, steps * counts
+        whole = 2 * steps * centered, 4 * (squares - steps * sums) + steps * valid, steps * valid
+        return np.stack(whole if self.squares else (centered, valid), axis=1)
 
 
 @dataclass(frozen=True)
@@ -199,8 +207,7 @@ class Statistic:
             ``largest_change``: this shift majorizes all others. The changes of parts are bounded separately.
         Source: design notes, the privacy cost of a noise law.
         """
-        parts = self.parts or (self,)
-        changes = (change for part in parts for change in _largest_changes(part, len(self.names)))
+        changes = (change for part in self.parts or (self,) for change in _largest_changes(part, len(self.names)))
         return self.shifts or (tuple(changes),)
 
     @property
@@ -263,8 +270,7 @@ def _largest_changes(part: Statistic | Part, size: int) -> list[int]:
     size = part.size if isinstance(part, Part) else size
     largest = part.largest_change or part.sensitivity_l1
     full, rest = divmod(part.sensitivity_l1, max(largest, 1))
-    changes = [largest] * full + [rest] * (rest > 0)
-    return (changes + [0] * size)[:size]
+    return ([largest] * full + [rest] * (rest > 0) + [0] * size)[:size]
 
 
 NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, cast
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, 
 from dpbayes_cli.experiments.study import SimulatedStudy, with_errors
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.estimands.cell_regression import Fits, fit_cells
-from dpbayes_cli.inference.estimands.combined_tables import Rule, combine
+from dpbayes_cli.inference.estimands.combined_tables import Rule, combine_tables
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
@@ -52,7 +52,7 @@ class SyntheticCase(Section, frozen=True, kw_only=True):
         parents: dict[str, list[str]] = {"a": [], "b": ["a"], "y": ["a", "b"]}
         variables = {name: {**_BINARY, "parents": parents[name]} for name in parents}
         spec = build_spec({"model": "bayes-net", "domain": {"variables": variables}})
-        return require_type(spec.build_model(), DiscreteBayesNet)
+        return cast(DiscreteBayesNet, spec.build_model())
 
     def draw_counts(self, trials: int, rng: np.random.Generator) -> Integers:
         """Return the exact statistic of simulated records, shape (trials, n_cells)."""
@@ -70,12 +70,12 @@ class SyntheticCase(Section, frozen=True, kw_only=True):
 class Synthetic(SimulatedStudy, frozen=True, kw_only=True):
     """How often 95 % intervals contain the coefficients of a logistic regression, and how wide the intervals are.
 
-    Each data set has two independent fair coins and a binary outcome. A release holds the noisy tables of the network
-    with all edges among the three columns. `analyze`: quantiles of the regression on each posterior draw of the joint
-    law. `rubin`: each of several synthetic tables comes from another posterior draw, and the regressions of the tables
-    are combined by Rubin's rules for fully synthetic data, with the variance integrated out; `rubin-t` approximates
-    this with a t distribution. `plug-in`: as `rubin`, but all tables come from the posterior mean of the
-    probabilities. `non-private`: as `analyze`, from exact counts.
+    Each data set has two independent fair coins and a binary outcome. A release holds the noisy tables of the
+    network with all edges among the three columns. `analyze`: quantiles of the regression on each posterior
+    draw of the joint law. `rubin`: each of several synthetic tables comes from another posterior draw, and
+    the regressions of the tables are combined by Rubin's rules for fully synthetic data, with the variance
+    integrated out; `rubin-t` approximates this with a t distribution. `plug-in`: as `rubin`, but all tables
+    come from the posterior mean of the probabilities. `non-private`: as `analyze`, from exact counts.
 
     Source: Raisa, Jalko, Kaski and Honkela 2023, the toy study of NAPSU-MQ; Raghunathan, Reiter and Rubin 2003.
     """
@@ -152,7 +152,7 @@ class Synthetic(SimulatedStudy, frozen=True, kw_only=True):
             for each in (fits.coefficients, variances)
         )
         rule: Rule = "rubin-t" if method == "rubin-t" else "rubin"
-        combined = combine(estimates, squares, interval=_LEVEL, rule=rule)
+        combined = combine_tables(estimates, squares, _LEVEL, rule)
         return combined.low.reshape(len(draws), -1), combined.high.reshape(len(draws), -1)
 
     def claims(self, results: Results) -> Iterator[Claim]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import (
+    GroupedMoments,
     GroupedSums,
     NoisyCounts,
     NoisyGroups,
@@ -111,6 +112,8 @@ def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
         observed, weight = observation.observed, 1
         if isinstance(observation.outcome, GroupedSums):
             observed, weight = observed[:, 1:], observation.outcome.steps
+        elif isinstance(observation.outcome, GroupedMoments):
+            observed, weight = observed[:, 2:], observation.outcome.column.steps**2
         return [_NoisyTotal(float(observed.sum()), observation.noise, observed.size, weight)]
     # tables that share a scope were rebuilt from the same valid records
     tables = observation.tables if observation.scope is None else observation.tables[:1]

@@ -280,7 +280,8 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
 def price_text(guarantee: Guarantee) -> str:
     """Return a guarantee as short text, such as "epsilon 1" or "rho 0.5"."""
     delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
-    for name, value in (("epsilon", guarantee.epsilon), ("mu", guarantee.mu), ("rho", guarantee.rho)):
+    for name in ("epsilon", "mu", "rho"):
+        value: Decimal = getattr(guarantee, name)  # one at a time: computing mu loads SciPy
         if value.is_finite():
             return f"{name} {decimal_text(value)}{delta}"
     below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""
@@ -302,9 +303,9 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
         if account.opened:
             return f"this account always counts in pure epsilon, and {price_text(guarantee)} has none"
         return f"{price_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
-    if guarantee.order_max.is_finite():
-        orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
-        needed = min(orders, default=guarantee.order_max)
+    orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
+    if guarantee.order_max.is_finite() and orders:
+        needed = min(orders)
         factor = (needed - 1) / (guarantee.order_max - 1)
         return (
             f"the Renyi divergence is infinite at order {guarantee.order_max:.6g} and above, and this account needs a "

@@ -86,6 +86,7 @@ class BetaBernoulli(BetaProbability, Groupable):
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
     prior_type: ClassVar[type[Section]] = BetaBernoulliPrior
+    has_larger_groups: ClassVar[bool] = True
     suggested_for: ClassVar[str] = "two texts"
     examples: ClassVar[tuple[Example, ...]] = (
         Example(prior={"alpha": 2.0, "beta": 3.0}),

@@ -81,6 +81,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior, Groupable
     )
     domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain
     prior_type: ClassVar[type[Section]] = DirichletCategoricalPrior
+    has_larger_groups: ClassVar[bool] = True
     suggested_for: ClassVar[str] = "texts"
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"categories": ["a", "b"]}),

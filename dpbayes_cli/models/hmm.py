@@ -214,16 +214,12 @@ class Hmm(NoisyStatistics, LatentVariables):
 
         if states is None:
             return None
-        n, (n_sequences, n_steps) = len(draws), self.shape
-        emissions, _, _ = self.split(draws)
-        axes = (np.broadcast_to(np.full(size, 1.0 / size), (n, size)) for size in self.shape)
-        network = Network(
-            (*self.column_names, hidden_name("state", self.column_names)),
-            (*self.network.levels, self.over_time.state_names),
-            ((), (), *((len(self.columns),) for _ in self.features), (0, 1)),
-        )
-        located = np.eye(self.states)[states.reshape(n, n_sequences, n_steps)]
-        return JointLaw(network, self.columns, (*axes, *emissions, located), unknown_shares=(0, 1))
+        axes = (np.broadcast_to(1.0 / size, (len(draws), size)) for size in self.shape)
+        names = (*self.column_names, hidden_name("state", self.column_names))
+        parents = ((), (), *((len(self.columns),) for _ in self.features), (0, 1))
+        network = Network(names, (*self.network.levels, self.over_time.state_names), parents)
+        tables = (*axes, *self.split(draws)[0], np.eye(self.states)[states])
+        return JointLaw(network, self.columns, tables, unknown_shares=(0, 1))
 
     def held_out(self) -> SequenceLikelihood:
         from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood

@@ -16,6 +16,7 @@ from dpbayes_cli.core.section import Positive, Scale, Section, require_type, wit
 from dpbayes_cli.core.statistic import Statistic, can_be_null, second_moments
 from dpbayes_cli.models.families.bounded_numbers import BoundedNumber, simulated_quantiles
 from dpbayes_cli.models.families.domain_types import Bound
+from dpbayes_cli.models.families.grouped import Groupable
 from dpbayes_cli.models.families.joint_normal import Spread, check_one_prior, is_conjugate
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.models.families.normal_records import NormalRecords
+    from dpbayes_cli.models.families.normal_records import NormalGroups, NormalRecords
 
 STEPS = 1 << 14
 """Number of grid steps between the bounds; the sum of the squares of a billion codes stays below 2^60."""
@@ -70,7 +71,7 @@ class NormalPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Normal(BoundedNumber):
+class Normal(BoundedNumber, Groupable):
     """Each record is N(mean, variance) with both parameters unknown, clamped or dropped at public bounds.
 
     The default prior assumes only that most numbers lie between the bounds: mean ~ Uniform(lower, upper), and given the
@@ -115,6 +116,7 @@ class Normal(BoundedNumber):
     )
     first_spec: ClassVar[Mapping[str, str]] = {"lower": "0", "upper": "100"}
     parameters: ClassVar[tuple[str, ...]] = ("mean", "variance")
+    sums_squares: ClassVar[bool] = True
 
     lower: float
     upper: float
@@ -186,6 +188,22 @@ class Normal(BoundedNumber):
         if spread is not None:
             return BoundedNormalRecords(self.column, counted, inside, spread)
         return ConjugateNormalRecords(self.column, counted, inside, *conjugate)
+
+    def group_outcome(self) -> "NormalGroups":
+        from dpbayes_cli.models.families.normal_records import NormalGroups
+
+        return NormalGroups(self.column, self._law(counted=True, inside=False))
+
+    def parameters_by_group(self) -> tuple[str, ...]:
+        return ("mean",)
+
+    def group_facts(self, column: str, estimates: Sequence[float]) -> tuple[Fact, ...]:
+        return (mean_of(column), Fact("the standard deviation within a group is about", 2))
+
+    def draw_outcomes(
+        self, parameter: float, common: Sequence[float], size: int, rng: "np.random.Generator"
+    ) -> "Floats":
+        return rng.normal(parameter, common[2], size)
 
     def draw_records(self, n_records: int, rng: "np.random.Generator") -> "tuple[tuple[float, ...], Floats]":
         law = self._law(counted=False, inside=False)

@@ -19,7 +19,7 @@ from dpbayes_cli.bundle.read import Bundle, analysis_of
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.held_out import HeldOutScore
 from dpbayes_cli.core.predicted import Prediction
-from dpbayes_cli.core.predictor import Predictor
+from dpbayes_cli.core.predictor import Predictor, fixed_target
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.spec.release_spec import convert_layout
@@ -36,6 +36,11 @@ def predictor(bundle: Bundle, target: str | None, analysis: Analysis | None = No
         target: the variable of a network to predict; None for the target that the spec names.
         analysis: a posterior of the release under another prior; None for the posterior in the bundle.
     """
+    if bundle.spec.by is not None:
+        from dpbayes_cli.prediction.group_predictions import group_predictor
+
+        fixed_target(bundle.model.name, bundle.model.column_names, 1, target)
+        return group_predictor(bundle.model, analysis or analysis_of(bundle))
     column = bundle.model.predicted_column(target)
     return bundle.model.predictor(column, (analysis or analysis_of(bundle)).samples[:MAX_DRAWS])
 

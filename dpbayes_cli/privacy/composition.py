@@ -8,17 +8,18 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.numeric import Number, as_decimal, exact_sum, parse_decimal
-from dpbayes_cli.privacy.conversions import INFINITE
+from dpbayes_cli.privacy.conversions import INFINITE, epsilon_of_rho, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,
     BoundedRange,
     GaussianDP,
+    NoisyShift,
+    Points,
     PureDP,
     RenyiCurve,
+    Shifts,
     ZeroConcentrated,
-    parse_points,
-    parse_shifts,
     root_up,
 )
 
@@ -95,6 +96,9 @@ class Composition(Guarantee):
 
     def statement(self, delta: Decimal) -> Statement:
         statements = [*(gaussian.statement(delta) for gaussian in self._gaussian()), super().statement(delta)]
+        if 0 < self.delta < delta and self.rho.is_finite():
+            between = epsilon_of_rho(float(self.rho), float(delta - self.delta))
+            statements.append(Statement(round_up(between), delta, "zcdp"))
         return min(statements, key=lambda s: s.epsilon)
 
     def delta_at(self, epsilon: Number) -> Decimal:
@@ -135,18 +139,31 @@ def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
 
 def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
     if kind == PureDP.kind:
-        return PureDP(parse_decimal(rest.pop("epsilon")), parse_shifts(rest.pop("shifts", [])))
+        return PureDP(parse_decimal(rest.pop("epsilon")), _shifts(rest.pop("shifts", [])))
     for simple in (ApproximateDP, Failure, ZeroConcentrated, GaussianDP):
         if kind == simple.kind:
             return simple(**{field.name: parse_decimal(rest.pop(field.name)) for field in fields(simple)})
     if kind == BoundedRange.kind:
         epsilon, parts = parse_decimal(rest.pop("epsilon")), int(parse_decimal(rest.pop("parts")))
         shares = tuple((parse_decimal(share), int(number)) for share, number in rest.pop("shares", []))
-        return BoundedRange(epsilon, parts, parse_points(rest.pop("curve", {})), shares)
+        return BoundedRange(epsilon, parts, _points(rest.pop("curve", {})), shares)
     if kind == RenyiCurve.kind:
         largest = rest.pop("order_max", None)
-        curve = parse_points(rest.pop("curve"))
+        curve = _points(rest.pop("curve"))
         return RenyiCurve(curve, INFINITE if largest is None else parse_decimal(largest))
     if kind == Composition.kind:
         return Composition(tuple(parse_guarantee(part) for part in rest.pop("parts")))
     raise ValueError("unknown kind of guarantee")
+
+
+def _shifts(stored: list[list[list[str]]]) -> Shifts:
+    """Return the stored shifts of a pure guarantee."""
+    return tuple(
+        tuple(NoisyShift(parse_decimal(scale), int(change), int(components)) for scale, change, components in shift)
+        for shift in stored
+    )
+
+
+def _points(stored: Mapping[str, str]) -> Points:
+    """Return the (order, divergence) pairs of a stored curve, in ascending order."""
+    return tuple(sorted((parse_decimal(order), parse_decimal(value)) for order, value in stored.items()))

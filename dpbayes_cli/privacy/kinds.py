@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from dpbayes_cli.base.numeric import Number, as_decimal, decimal_text, exact_sum, parse_decimal
+from dpbayes_cli.base.numeric import Number, as_decimal, decimal_text, exact_sum
 from dpbayes_cli.privacy import conversions
 from dpbayes_cli.privacy.conversions import INFINITE, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta, check_epsilon, check_order, check_rho
@@ -184,13 +184,16 @@ class BoundedRange(Guarantee):
     @property
     def ranges(self) -> list[tuple[Decimal, int]]:
         """The ranges of independent draws, and the number of draws with each range."""
-        shares = self.shares or ((self.epsilon, 1),)
-        return [(_UP.divide(share, Decimal(self.parts)), number * self.parts) for share, number in shares]
+        return [(_UP.divide(share, Decimal(self.parts)), number * self.parts) for share, number in self._shares]
+
+    @property
+    def _shares(self) -> tuple[tuple[Decimal, int], ...]:
+        return self.shares or ((self.epsilon, 1),)
 
     @property
     def rho(self) -> Decimal:
-        shares = self.shares or ((self.epsilon, 1),)
-        return exact_sum(n * _UP.divide(_UP.multiply(share, share), Decimal(8 * self.parts)) for share, n in shares)
+        squares = (_EXACT.multiply(_EXACT.multiply(share, share), Decimal(n)) for share, n in self._shares)
+        return _UP.divide(exact_sum(squares), Decimal(8 * self.parts))
 
     @property
     def mu(self) -> Decimal:
@@ -337,16 +340,3 @@ def _pure_rdp(epsilon: Decimal, order: Decimal) -> Decimal:
 @lru_cache(maxsize=4096)
 def _laplace_rdp(scale: Decimal, change: int, order: Decimal) -> Decimal:
     return round_up(conversions.laplace_rdp(float(change), float(order), float(scale)))
-
-
-def parse_shifts(stored: list[list[list[str]]]) -> Shifts:
-    """Return the shifts that ``PureDP.serialize`` stored."""
-    return tuple(
-        tuple(NoisyShift(parse_decimal(scale), int(change), int(components)) for scale, change, components in shift)
-        for shift in stored
-    )
-
-
-def parse_points(stored: Mapping[str, str]) -> Points:
-    """Return the (order, divergence) pairs of a stored curve, in ascending order."""
-    return tuple(sorted((parse_decimal(order), parse_decimal(value)) for order, value in stored.items()))

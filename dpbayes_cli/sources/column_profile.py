@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks
+from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, normal_cell
 from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.file_layout import MISSING, UTF8, UTF8_MARKED, UTF16, FileLayout
@@ -238,7 +238,7 @@ def mean_and_variance(
 def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:
     """Return the number of records that are valid in all columns; each has its index, domain and marks."""
     cells = ", ".join(f"{_as_read(*each)} AS cell_{k}" for k, each in enumerate(columns))
-    valid = " AND ".join(f"{code_expression(f'cell_{k}', each)} IS NOT NULL" for k, (_, each, _) in enumerate(columns))
+    valid = " AND ".join(_is_valid(k, each) for k, (_, each, _) in enumerate(columns))
     ((n_valid,),) = _rows(f"SELECT count(*) FROM (SELECT {cells} FROM {relation}) WHERE {valid}")
     return int(n_valid)
 
@@ -254,6 +254,16 @@ def count_keys(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMark
     numbers = f"SELECT count(*) AS n FROM (SELECT {cells} FROM {relation}) WHERE {valid} GROUP BY {key}"
     ((n_keys, n_large),) = _rows(f"SELECT count(*), count(*) FILTER (n >= {least!r}) FROM ({numbers})")
     return int(n_keys), int(n_large)
+
+
+def _is_valid(k: int, column: AnyColumn) -> str:
+    """Return a DuckDB condition that cell k is valid; of a pair of keys, that cells k and k + 1 hold a listed pair."""
+    if not isinstance(column, Column) or not column.within:
+        return f"{code_expression(f'cell_{k}', column)} IS NOT NULL"
+    pairs = zip(map(normal_cell, column.levels), map(normal_cell, column.within), strict=True)
+    listed = ", ".join(f"({literal(key)}, {literal(other)})" for key, other in pairs)
+    key, other = (integers_in_normal_form(without_blanks(f"cell_{i}")) for i in (k, k + 1))
+    return f"({key}, {other}) IN ({listed})"
 
 
 def _as_read(index: int, column: AnyColumn, marks: NumberMarks) -> str:

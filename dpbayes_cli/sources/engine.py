@@ -109,15 +109,17 @@ class EngineSource(Source):
         return ExactEvidence(released_values(statistic, tables), int(n_records))
 
     def _sums_by_group(self, sums: SumsByGroup, policy: RecordPolicy) -> ExactEvidence:
+        import numpy as np
+
         from dpbayes_cli.sources.expressions import EVERY_RECORD
 
-        steps = n_codes(self._columns[1]) - 1
-        rows = self._rows(self._statements(self._columns, self._unit).group_query(policy))
-        values = [0] * (2 * sums.n_groups)
-        for key, count, total in rows:
+        rows = self._rows(self._statements(self._columns, self._unit).group_query(policy, squares=sums.squares))
+        totals = np.zeros((3, sums.n_groups), dtype=object)
+        for key, *row in rows:
             if key != EVERY_RECORD:
-                values[2 * key : 2 * key + 2] = 2 * int(total) - steps * int(count), steps * int(count)
-        return ExactEvidence(tuple(values), sum(int(count) for _, count, _ in rows))
+                totals[: len(row), key] = list(map(int, row))
+        values = sums.components(n_codes(self._columns[-1]) - 1, *totals)
+        return ExactEvidence(tuple(values.ravel().tolist()), sum(int(row[1]) for row in rows))
 
     def _count(self, unit: UnitBound | None) -> int:
         ((count,),) = self._rows(self._statements(() if unit else self._columns, unit).count_query())

@@ -49,6 +49,9 @@ _TOO_LARGE = str(((1 << 54) - 1) << 970).rstrip("0")
 _TO_ZERO = str(5**1075).rstrip("0")
 """The digits of the largest number that a double rounds to zero, about 0.24703 * 10^-323."""
 
+_PAIR = "\x1f"
+"""Stands between the texts of a pair of keys. No key holds a control character, so a pair of cells that makes the same
+text is the same pair."""
 EVERY_RECORD = -1
 """The key under which ``keys_query`` counts each record."""
 _MAX_PRODUCT = 1 << 62
@@ -132,18 +135,23 @@ class Statements:
         rows = self._add(rows.select(key=ibis.array(keys).unnest()))
         return self._query(rows.group_by("key").agg(n=rows.count()))
 
-    def group_query(self, policy: RecordPolicy) -> str:
-        """Return a query with one row (code of the key, number of records, sum of codes) per group of valid records.
+    def group_query(self, policy: RecordPolicy, *, squares: bool) -> str:
+        """Return a query with one row per group of valid records: code of the key, number of records, sum of codes.
+
+        With ``squares``, the sum of the squares of the codes follows.
 
         All other records are counted under the key ``EVERY_RECORD``.
         """
         rows = self._coded(policy)
-        key, code = (rows[name] for name in self._codes)
+        key, code = rows[self._codes[0]], rows[self._codes[-1]]
         is_valid = self._valid(rows)
         other = ibis.literal(EVERY_RECORD, type="int64")
         rows = self._add(rows.select(key=ibis.cases((is_valid, key), else_=other), code=ibis.cases((is_valid, code))))
-        total = rows.code.cast("decimal(38, 0)").sum()
-        return self._query(rows.group_by("key").agg(n=rows.count(), total=total))
+        sums = {"total": rows.code.cast("decimal(38, 0)").sum()}
+        if squares:
+            code = rows.code.cast("int64")
+            sums["squares"] = (code * code).cast("decimal(38, 0)").sum()
+        return self._query(rows.group_by("key").agg(n=rows.count(), **sums))
 
     def found_query(self, policy: RecordPolicy) -> str:
         """Return a query of the records of each key in the data; see ``found_keys`` for its rows."""
@@ -172,7 +180,10 @@ class Statements:
 
     def _keys(self, index: int) -> str:
         """Return a query of the keys in a column, in normal form, and their codes."""
-        levels = [normal_cell(key) for key in require_type(self._columns[index], Column).levels]
+        column = require_type(self._columns[index], Column)
+        levels = [normal_cell(key) for key in column.levels]
+        if column.within:
+            levels = [f"{key}{_PAIR}{normal_cell(other)}" for key, other in zip(levels, column.within, strict=True)]
         if self._dialect == "duckdb":
             return f"SELECT unnest([{', '.join(map(literal, levels))}]) AS text, unnest(range({len(levels)})) AS code"
         text = json.dumps(levels)
@@ -298,7 +309,10 @@ class Statements:
                 continue
             if i in self._keyed:
                 keys = ibis.table({"text": "string", "code": "int64"}, name=f"keys_{i}")
-                rows = rows.left_join(keys, rows[f"text_{i}"] == keys.text).drop("text").rename({f"key_{i}": "code"})
+                text = rows[f"text_{i}"]
+                if require_type(column, Column).within:  # neither text holds the character between them
+                    text = text + _PAIR + rows[f"text_{i + 1}"]
+                rows = rows.left_join(keys, text == keys.text).drop("text").rename({f"key_{i}": "code"})
                 hashes[f"hash_{i}"] = sha256_text(self._dialect, rows[f"text_{i}"])
                 code = rows[f"key_{i}"]
             elif isinstance(column, NumericColumn):

@@ -17,7 +17,8 @@ import numpy as np
 
 from dpbayes_cli.base.duck import joins_as_written, stream
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
-from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup, TableCounts
 from dpbayes_cli.core.statistic_values import released_values
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import Cells
@@ -73,7 +74,8 @@ class PackedCodes(ABC):
         codes, relation = [], f"(SELECT {named} FROM {cells.relation})"
         for i, column in enumerate(self.columns):
             if isinstance(column, Column) and column.is_key:  # there may be a million keys
-                join = joined_keys(engine, i, f"CAST(cell_{i} AS VARCHAR)", column)
+                text, after = (f"CAST(cell_{k} AS VARCHAR)" for k in (i, i + 1))
+                join = joined_keys(engine, i, text, column, after)
                 relation, code = f"{relation} {join}", f"key_{i}.code"
             else:
                 code = imputed_code(f"cell_{i}", column, self._policy, direct=i in direct)
@@ -165,30 +167,37 @@ class GroupTally(PackedCodes):
     """Sums up the numbers of each group, and counts its valid records.
 
     Args:
-        columns: the column of keys, and a column of numbers.
+        columns: the column of keys, the column of larger groups if there are any, and a column of numbers.
         statistic: the statistic to evaluate.
         policy: states the stand-in for an invalid number.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
         super().__init__(columns, policy)
-        self._steps = self._sizes[1] - 1
-        self._sums, self._counts = np.zeros((2, self._sizes[0]), dtype=np.int64)
+        self._expressions = require_type(statistic.expressions[0], SumsByGroup)
+        self._counts, self._sums, self._squares = np.zeros((3, self._sizes[0]), dtype=np.int64)
 
     def statistics(self) -> ExactEvidence:
         """Return the components of the statistic, group by group."""
-        sums = 2 * self._sums - self._steps * self._counts
-        return ExactEvidence(tuple(np.stack([sums, self._steps * self._counts], axis=1).ravel().tolist()), self.records)
+        totals = self._expressions.components(self._sizes[-1] - 1, self._counts, self._sums, self._squares)
+        return ExactEvidence(tuple(totals.ravel().tolist()), self.records)
 
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
-        keys, codes = block.codes(0), block.codes(1)
-        valid = (keys < self._sizes[0]) & (codes < self._sizes[1])
+        keys, codes = block.codes(0), block.codes(len(self._sizes) - 1)
+        valid = (keys < self._sizes[0]) & (codes < self._sizes[-1])
         keys, codes = keys[valid], codes[valid]
         self._counts += np.bincount(keys, minlength=self._sizes[0])
-        for part, shift in ((codes & _LOW_BITS, 0), (codes >> _LOW_BITS.bit_length(), _LOW_BITS.bit_length())):
+        self._sums += self._summed(keys, codes)
+        if self._expressions.squares:
+            self._squares += self._summed(keys, codes * codes)
+
+    def _summed(self, keys: Any, values: Any) -> Any:
+        """Return the sum of the values of each key."""
+        total = np.zeros(self._sizes[0], dtype=np.int64)
+        for part, shift in ((values & _LOW_BITS, 0), (values >> _LOW_BITS.bit_length(), _LOW_BITS.bit_length())):
             if part.any():  # the sums of both parts are exact in doubles
-                weights = part.astype(np.float64)
-                self._sums += np.bincount(keys, weights, self._sizes[0]).astype(np.int64) << shift
+                total += np.bincount(keys, part.astype(np.float64), self._sizes[0]).astype(np.int64) << shift
+        return total
 
 
 def imputed_code(cell: str, column: AnyColumn, policy: RecordPolicy, *, direct: bool) -> str:

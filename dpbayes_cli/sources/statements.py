@@ -148,21 +148,25 @@ def code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> st
     return _compare(cell, usual, f"CASE WHEN {cell} = '' THEN NULL ELSE {rest} END")
 
 
-def joined_keys(engine: duckdb.DuckDBPyConnection, index: int, cell: str, column: Column) -> str:
+def joined_keys(engine: duckdb.DuckDBPyConnection, index: int, cell: str, column: Column, after: str) -> str:
     """Make a table of keys and their codes; return the JOIN clause by which ``key_INDEX.code`` is the code of a cell.
 
     Args:
         index: the number of the column.
         cell: the expression of the cell's text.
         column: the column of keys.
+        after: the expression of the text of the next column's cell.
     """
     import numpy as np
 
-    texts = np.array([normal_cell(key) for key in column.levels], dtype=object)
-    engine.register(f"keys_{index}", {"text": texts, "code": np.arange(len(texts))})
+    texts = {"text": column.levels, "other": column.within} if column.within else {"text": column.levels}
+    table = {name: np.array([normal_cell(key) for key in keys], dtype=object) for name, keys in texts.items()}
+    engine.register(f"keys_{index}", {**table, "code": np.arange(len(column.levels))})
     engine.execute(f"CREATE OR REPLACE TEMP TABLE key_{index} AS SELECT * FROM keys_{index}")
     engine.unregister(f"keys_{index}")
-    return f"LEFT JOIN key_{index} ON {integers_in_normal_form(without_blanks(cell))} = key_{index}.text"
+    cells = zip((cell, after), texts, strict=False)
+    equal = (f"{integers_in_normal_form(without_blanks(text))} = key_{index}.{name}" for text, name in cells)
+    return f"LEFT JOIN key_{index} ON {' AND '.join(equal)}"
 
 
 def plain_number_expression(cell: str, column: AnyColumn) -> str:

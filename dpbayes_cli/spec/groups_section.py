@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import re
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -14,38 +16,87 @@ from msgspec import Meta
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.cell_grammar import BLANKS, check_levels
 from dpbayes_cli.base.errors import SpecError, near_file
+from dpbayes_cli.core.columns import LargerGroups
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import Delta, Options
 from dpbayes_cli.core.section import Level, Section
 
 MAX_GROUPS = 1_000_000
+Pair = Annotated[tuple[Level, ...], Meta(min_length=2, max_length=2)]
+"""The key of a group, and the key of the larger group that contains it, such as a county and its state.
+
+The type is not ``tuple[Level, Level]``, because msgspec crashes on unions of it with texts.
+"""
 _MAX_FILE_BYTES = 1 << 27
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
 class GroupsSection(Section, frozen=True, kw_only=True):
     """The groups of records, each with its own posterior."""
 
-    column: Annotated[str, Meta(min_length=1, description="the column that holds the key of each record's group")]
+    column: Annotated[
+        Annotated[str, Meta(min_length=1)] | Pair,
+        Meta(description="the column that holds the key of each record's group; or [county, state] for two levels"),
+    ]
     values: Annotated[
-        Literal["private"] | Annotated[tuple[Level, ...], Meta(min_length=1, max_length=MAX_GROUPS)],
+        Literal["private"] | Annotated[tuple[Level | Pair, ...], Meta(min_length=1, max_length=MAX_GROUPS)],
         Meta(description="the public keys of the groups; or file: PATH; or private: find them in the data"),
     ]
 
     def __post_init__(self) -> None:
-        check_levels(self.keys)
-        if self.keys and self.keys[0] == self.column:
+        if isinstance(self.values, str):
+            if not isinstance(self.column, str):
+                raise ValueError("keys of two columns cannot be found in the data; list the pairs")
+            return
+        if any(isinstance(value, str) != isinstance(self.column, str) for value in self.values):
+            raise ValueError("the keys of one column are texts; those of two columns are pairs, such as [Kings, NY]")
+        parents = self.larger_groups()
+        if parents is None:
+            check_levels(self.keys)
+        else:
+            _check_pairs(self.columns, self.keys, parents.keys)
+        if self.values[0] == self.column:
             raise ValueError(f"the first key is the name of the column, {self.column!r}: a file of keys has no header")
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of keys."""
+        return (self.column,) if isinstance(self.column, str) else self.column
+
+    @property
     def keys(self) -> tuple[str, ...]:
-        """The public keys of the groups; empty if the keys are found in the data."""
-        return () if isinstance(self.values, str) else self.values
+        """The public keys of the groups; empty if the keys are found in the data.
+
+        With two levels, groups of different larger groups may have equal keys.
+        """
+        if isinstance(self.values, str):
+            return ()
+        return tuple(value if isinstance(value, str) else value[0] for value in self.values)
+
+    def larger_groups(self, *, pooled: bool = True) -> LargerGroups | None:
+        """Return the larger groups that contain the groups; None with one level."""
+        if isinstance(self.column, str):
+            return None
+        return LargerGroups(self.column[1], tuple(value[1] for value in self.values), pooled)
 
     @property
     def in_request(self) -> dict[str, Any]:
         """The groups as a request states them: a digest stands for the keys, of which there may be a million."""
-        keys = digest("keys of groups", canonical_json(list(self.keys))) if self.keys else self.values
-        return {"column": self.column, "keys": keys}
+        if isinstance(self.values, str):
+            return {"column": self.column, "keys": self.values}
+        return {"column": self.column, "keys": digest("keys of groups", canonical_json(list(self.values)))}
+
+
+def _check_pairs(columns: Sequence[str], keys: Sequence[str], parents: Sequence[str]) -> None:
+    """Refuse pairs of keys that no record could match, and two pairs that one record would match."""
+    if columns[0] == columns[1]:
+        raise ValueError(f"both columns are {columns[0]!r}; name the smaller groups first, as in [county, state]")
+    members: dict[str, list[str]] = {}
+    for key, parent in zip(keys, parents, strict=True):
+        members.setdefault(parent, []).append(key)
+    check_levels(tuple(members))
+    for inside in members.values():
+        check_levels(inside)
 
 
 def finds_keys(document: Mapping[str, Any]) -> bool:
@@ -106,7 +157,7 @@ def with_keys(document: dict[str, Any], base: Path) -> dict[str, Any]:
     if "values" in by:
         raise SpecError("state either the keys or the file that holds them", where="by.file", hint="leave one out")
     rest = {key: value for key, value in by.items() if key != "file"}
-    return {**document, "by": {**rest, "values": read_keys(base / str(by["file"]))}}
+    return {**document, "by": {**rest, "values": read_keys(base / str(by["file"]), by.get("column"))}}
 
 
 def read_release_file(path: Path) -> dict[str, Any]:
@@ -116,11 +167,19 @@ def read_release_file(path: Path) -> dict[str, Any]:
     return with_keys(read_spec_file(path), path.parent)
 
 
-def read_keys(path: Path) -> list[str]:
+def read_keys(path: Path, column: Any) -> list[Any]:
     """Return the keys in a file, one in each line; empty lines are left out.
 
+    A key may be quoted as in a CSV file: ``"North ""A"", East"`` is the key ``North "A", East``.
+
+    Args:
+        path: the file.
+        column: the column of the keys. If it is a pair of columns, the file is a CSV file with a header that names
+            both, and pairs of keys are returned.
+
     Raises:
-        SpecError: the file cannot be read, or is not UTF-8 text.
+        SpecError: the file cannot be read, is not UTF-8 text, lacks one of two columns, or has a line that begins with
+            a quotation mark but is not one quoted key.
     """
     try:
         with path.open("rb") as file:
@@ -133,7 +192,38 @@ def read_keys(path: Path) -> list[str]:
         raise SpecError(f"{str(path)!r} is not UTF-8 text", where="by.values", hint="save it as UTF-8") from None
     if len(content) > _MAX_FILE_BYTES:
         raise SpecError(f"{str(path)!r} is larger than {_MAX_FILE_BYTES >> 20} MiB", where="by.values")
-    return [key for line in lines if (key := line.strip(BLANKS))]
+    if isinstance(column, list | tuple):
+        return _pairs_in(lines, [str(name) for name in column], str(path))
+    return [_unquoted(key, i) for i, line in enumerate(lines, 1) if (key := line.strip(BLANKS))]
+
+
+def _unquoted(line: str, number: int) -> str:
+    """Return the key in a line."""
+    if not line.startswith('"'):
+        return line
+    quoted = _QUOTED.fullmatch(line)
+    if quoted is None:
+        raise SpecError(
+            f"line {number} of the keys begins with a quotation mark, but is not one quoted key",
+            where="by.values",
+            hint='write one key a line; quote a key that holds quotation marks, and double these: """A"" ward"',
+        )
+    return quoted[1].replace('""', '"').strip(BLANKS)
+
+
+def _pairs_in(lines: Sequence[str], columns: Sequence[str], path: str) -> list[list[str]]:
+    """Return the pairs of keys in the lines of a CSV file."""
+    rows = [
+        [cell.strip(BLANKS) for cell in row] for row in csv.reader(lines) if any(cell.strip(BLANKS) for cell in row)
+    ]
+    header = rows[0] if rows else []
+    if any(header.count(name) != 1 for name in columns):
+        hint = f"its first line names both, as in: {','.join(columns)}"
+        raise SpecError(f"{path!r} has no columns {' and '.join(columns)}", where="by.values", hint=hint)
+    places = [header.index(name) for name in columns]
+    if any(len(row) != len(header) for row in rows):
+        raise SpecError(f"the lines of {path!r} have different numbers of fields", where="by.values")
+    return [[row[place] for place in places] for row in rows[1:]]
 
 
 def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]) -> None:
@@ -153,12 +243,22 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
     if mechanism not in GROUP_MECHANISMS:
         hint = f"use: {', '.join(GROUP_MECHANISMS)}"
         raise SpecError(f"the mechanism {mechanism} does not serve groups", where="mechanism", hint=hint)
+    by, inference = document.get("by"), document.get("inference")
+    keys = by.get("column") if isinstance(by, Mapping) else None
+    pooling = inference.get("pooling") if isinstance(inference, Mapping) else None
+    if not model.has_larger_groups and isinstance(keys, list | tuple) and pooling != "none":
+        reason = f"groups of {model.name} cannot learn from each other within larger groups"
+        hint = "state one column; or two columns and --pooling none, by which each group has the stated prior alone"
+        raise SpecError(reason, where="by.column", hint=hint)
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
-    by = document.get("by")
-    if isinstance(by, Mapping) and by.get("column") is not None and by.get("column") == document.get("column"):
-        reason = f"the column {by['column']!r} holds the keys of the groups"
-        raise SpecError(reason, where="column", hint="name the column of values; with only two columns, leave it out")
+    if finds_keys(document) and model.sums_squares:
+        reason = f"keys that are found in the data do not serve {model.name}"
+        raise SpecError(reason, where="by.values", hint="list the keys, or use normal-mean, whose variance is known")
+    value = document.get("column")
+    if value is not None and (value == keys or (isinstance(keys, list | tuple) and value in keys)):
+        reason = f"the column {value!r} holds the keys of the groups"
+        raise SpecError(reason, where="column", hint="name the column of values, or leave it out if there are only two")
 
 
 GROUP_MECHANISMS = ("laplace", "gaussian")

@@ -113,9 +113,11 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
             SpecError: the domain, what was chosen and the prior do not fit each other.
         """
         model = model_type(self.model).build(self.domain_at(chosen), self.prior)
-        if self.by is None:
+        by = self.by
+        if by is None:
             return model
-        return model.grouped(self.by.column, self.column, self.by.keys or keys or (), self.key_delta)
+        parents = by.larger_groups(pooled=self.inference_options.value("pooling") == "partial")
+        return model.grouped(by.columns[0], self.column, by.keys or keys or (), self.key_delta, parents)
 
     def domain_at(self, chosen: Chosen | None) -> Section:
         """Return the domain with what was chosen; see ``build_model``."""
@@ -129,15 +131,17 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
     def check_samples(self, model: Model) -> None:
         """Raise ``SpecError`` if the samples of all parameters would take too much memory."""
-        samples = self.inference_options.value("samples") or 0
-        parameters = max(len(model.parameters), self.private_choice.most_parameters if self.private_choice else 0)
-        if parameters * samples > _MOST_NUMBERS:
-            raise SpecError(
-                f"{samples:,} samples of {parameters:,} parameters are more than "
-                f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
-                where="inference.samples",
-                hint=f"at most {max(1, _MOST_NUMBERS // parameters):,} samples",
-            )
+        of_groups = len(model.group_parameters) * len(model.group_keys)
+        chosen = 0 if self.private_choice is None else self.private_choice.most_parameters
+        for key, n_parameters in (("samples", max(len(model.parameters), chosen)), ("samples_per_group", of_groups)):
+            samples = self.inference_options.value(key) or 0
+            if n_parameters * samples > _MOST_NUMBERS:
+                raise SpecError(
+                    f"{samples:,} samples of {n_parameters:,} parameters are more than "
+                    f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
+                    where=f"inference.{key}",
+                    hint=f"at most {max(1, _MOST_NUMBERS // n_parameters):,} samples",
+                )
 
     @cached_property
     def private_bounds(self) -> PrivateBounds | None:

@@ -35,7 +35,7 @@ FLAGS: dict[str, Flag] = {
     "model": Flag("Request", ("--model",), "NAME", "the model; see: dpbayes models"),
     "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's default]; see: dpbayes models"),
     "column": Flag("Request", ("--column",), "NAME", "the column, or its position; not needed if only one"),
-    "by.column": Flag("Request", ("--by",), "COLUMN", "one posterior for each value of this column"),
+    "by.column": Flag("Request", ("--by",), "COLUMN", "one posterior for each value; COUNTY,STATE for two levels"),
     "by.values": Flag("Request", ("--groups",), "FILE", "the public values of --by, one in each line; or private"),
     "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
     "records": Flag("Request", ("--records",), "N", "the number of records, if public; it is checked"),
@@ -85,6 +85,7 @@ FLAGS: dict[str, Flag] = {
         _OUTPUT, ("--samples-format",), "FORMAT", "samples format: parquet [default], csv or netcdf"
     ),
     "inference.pooling": Flag(_OUTPUT, ("--pooling",), "HOW", rare=True),
+    "inference.samples_per_group": Flag(_OUTPUT, ("--samples-per-group",), "N", rare=True),
     "inference.mcmc_sweeps": Flag(_OUTPUT, ("--mcmc-sweeps",), "N"),
     "inference.state_sampler": Flag(_OUTPUT, ("--state-sampler",), "NAME"),
     "inference.count_prior": Flag(_OUTPUT, ("--count-prior",), "NAME", rare=True),

@@ -26,7 +26,10 @@ def json_schema() -> dict[str, Any]:
             kinds.append(spec_type(model.name, mechanism.name, has_groups=True))
     references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     groups = definitions["GroupsSection"]
-    groups["properties"]["file"] = {"type": "string", "description": "a file with the keys, one in each line"}
+    groups["properties"]["file"] = {
+        "type": "string",
+        "description": "a file with the keys, one in each line; of two columns, a CSV file",
+    }
     groups["required"] = ["column"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -53,6 +53,8 @@ _LATER = {
     "inference": ("mcmc_sweeps", "state_sampler"),
 }
 """The options of ``_EARLIER`` that specs of the first versions did not hold, because there was no choice yet."""
+_ADDED: Mapping[str, Mapping[str, Any]] = {"sampling": {}, "inference": {"samples_per_group": 0}}
+"""Options that were introduced later, with the values by which nothing changes."""
 
 
 def stored_spec(stored: Mapping[str, Any]) -> ReleaseSpec:
@@ -86,7 +88,8 @@ def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
     whole = with_former_inference(stored)
     for section, keys in _LATER.items():
         options = getattr(spec, section).__struct_fields__
-        later = {key: _IGNORED[section][key] for key in keys if key in options}
+        known = {**{key: _IGNORED[section][key] for key in keys}, **_ADDED[section]}
+        later = {key: value for key, value in known.items() if key in options}
         if isinstance(whole.get(section), dict):
             whole[section] = {**later, **whole[section]}
     return whole

@@ -28,7 +28,7 @@ _MAX_DESIGN = 1 << 22
 
 
 @dataclass(frozen=True)
-class Design:
+class FormulaDesign:
     """A regression on the cells of a joint law.
 
     Attributes:
@@ -44,7 +44,7 @@ class Design:
     matrix: Floats
 
 
-def design_of(text: str, law: JointLaw, numbers: Mapping[int, CutNumbers]) -> Design:
+def design_of(text: str, law: JointLaw, numbers: Mapping[int, CutNumbers]) -> FormulaDesign:
     """Return the regression that a formula states.
 
     Columns whose levels are all numbers, and columns with stated bounds, enter as numbers; other columns as categories
@@ -83,7 +83,7 @@ def design_of(text: str, law: JointLaw, numbers: Mapping[int, CutNumbers]) -> De
         raise _mistake("an expression of the formula is not a number for some values of its columns")
     if not names or np.linalg.matrix_rank(matrix) < len(names):
         raise _mistake("the coefficients are not determined: some terms are sums of others, or there is no term")
-    return Design(target, predictors, names, matrix)
+    return FormulaDesign(target, predictors, names, matrix)
 
 
 def _matrix(right: Any, cells: Any) -> tuple[tuple[str, ...], Floats]:

@@ -40,7 +40,7 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
         before = with_former_inference(document.spec)
         inference = {**before.get("inference", {}), **changes.get("inference", {})}
         spec = build_spec({**before, **changes, "inference": inference})
-    if "prior" in changes:
+    if "prior" in changes or spec.by is not None:  # larger groups have means only if groups learn from each other
         model = spec.build_model(chosen_in(document), found_keys(document))
     derived = sampling_seed(document.release_id, released)
     stated = derived if seed is None else seed

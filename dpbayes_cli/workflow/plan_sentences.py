@@ -81,16 +81,21 @@ def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str
 
 
 def _group_sentences(spec: ReleaseSpec, planned: MechanismPlan, groups: ExpectedGroups) -> list[str]:
-    width, sd = size_text(groups.width.median, is_share=True), size_text(groups.sd, is_share=True)
-    plain, unseen = (size_text(each, is_share=True, unit="") for each in (groups.nonprivate_width, groups.unseen_width))
+    width, sd = size_text(groups.width.median, groups.is_share), size_text(groups.sd, groups.is_share)
+    plain, unseen = (size_text(each, groups.is_share, "") for each in (groups.nonprivate_width, groups.unseen_width))
+    mean, of_100 = rounded(groups.mean, groups.sd), ""
+    if groups.is_share:
+        mean, of_100 = percent(groups.mean, groups.sd), ", where the whole range is 100"
     size = groups.n_records / groups.n_groups
     sentences = [
-        f"{_cost(spec, planned)}, expect a 90 % interval for {groups.parameter} of a group about {width} wide, where "
-        f"the whole range is 100; without privacy it would be {plain}. The numbers are medians over {groups.trials} "
+        f"{_cost(spec, planned)}, expect a 90 % interval for {groups.parameter} of a group about {width} "
+        f"wide{of_100}; without privacy it would be {plain}. The numbers are medians over {groups.trials} "
         f"simulated data sets of {groups.n_groups:,} groups with {rounded(size, size)} records on average.",
-        f"Over the groups, {groups.parameter} is assumed to have the mean {percent(groups.mean, groups.sd)} and the "
-        f"standard deviation {sd}.",
+        f"Over the groups, {groups.parameter} is assumed to average {mean}, with a standard deviation of {sd}"
+        f"{f'; that within a group is {rounded(groups.sd_within, groups.sd_within)}' if groups.sd_within else ''}.",
     ]
+    if not isinstance(spec.stated_in_full["by"]["column"], str):
+        sentences.append("The simulated groups are not within larger groups, from which they would learn more.")
     if groups.is_worthless:
         sentences.append(
             f"WARNING: without any records of the group, the interval would be {unseen} wide, so the release would say "

@@ -16,6 +16,7 @@ from dpbayes_cli.privacy.conversions import ORDERS
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.foreign_options import pair_of, request_to
+from dpbayes_cli.spec.groups_section import GROUP_MECHANISMS
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.expectation import Expectation
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
@@ -77,6 +78,12 @@ class MechanismPlan:
     tree_split: TreeSplit | None = None
     costs_more: bool = False
 
+    @property
+    def inflation(self) -> float:
+        """The ratio of the standard deviations of the posterior with and without privacy; 0 if it is not known."""
+        expected = self.expected or self.groups
+        return expected.inflation if expected else 0.0
+
 
 def plan_mechanism(spec: ReleaseSpec, n_records: int, effort: SimulationEffort) -> MechanismPlan:
     """Return the plan of a release request, with simulated releases.
@@ -109,12 +116,12 @@ def _simulate_priced(planned: PlannedRelease, n_records: int, effort: Simulation
 
 
 def _simulate_groups(planned: PlannedRelease, n_records: int, effort: SimulationEffort) -> MechanismPlan:
-    from dpbayes_cli.workflow.simulated_groups import MOST_TRIALS, ExpectedGroups, GroupSimulation, why_no_groups
+    from dpbayes_cli.workflow.simulated_groups import MOST_TRIALS, ExpectedGroups, group_simulation, why_no_groups
     from dpbayes_cli.workflow.simulated_releases import run_in_time
 
     reason, groups = why_no_groups(planned, n_records), None
     if not reason:
-        simulation = GroupSimulation(planned, n_records, effort.seed, effort.parameter)
+        simulation = group_simulation(planned, n_records, effort.seed, effort.parameter)
         trials = run_in_time(simulation, effort.trials, MOST_TRIALS, effort.seconds, effort.progress)
         groups = ExpectedGroups.of(simulation, trials)
     return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated=reason, groups=groups)
@@ -135,6 +142,8 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: Simul
     """
     plans: list[MechanismPlan] = []
     names = supporting_mechanisms(model_type(document["model"]))
+    if document.get("by") is not None:
+        names = [name for name in names if name in GROUP_MECHANISMS]
     model, started = None, process_time()
     for i, name in enumerate(names):
         spec = build_spec(request_to(document, name))
@@ -149,7 +158,7 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: Simul
         part = replace(effort, seconds=left, progress=_part(effort, i, len(names)))
         more = costs_more(planned.plan.guarantee, document)
         plans.append(replace(_simulate_priced(planned, n_records, part), costs_more=more))
-    return sorted(plans, key=lambda p: (p.plan is None, p.costs_more, p.expected.inflation if p.expected else 0.0))
+    return sorted(plans, key=lambda p: (p.plan is None, p.costs_more, p.inflation))
 
 
 def costs_more(guarantee: Guarantee, document: dict[str, Any]) -> bool:
@@ -193,6 +202,10 @@ def simulation_of(
     planned: PlannedRelease, n_records: int, seed: int, parameter: str | None = None
 ) -> Simulation | None:
     """Return the simulation of a request; None if its releases cannot be simulated, see ``why_not_simulated``."""
+    if planned.spec.by is not None:
+        from dpbayes_cli.workflow.simulated_groups import group_simulation, why_no_groups
+
+        return None if why_no_groups(planned, n_records) else group_simulation(planned, n_records, seed, parameter)
     from dpbayes_cli.workflow.simulated_coefficients import ChainSimulation
     from dpbayes_cli.workflow.simulated_releases import NoiseSimulation
     from dpbayes_cli.workflow.simulated_samplers import SamplerSimulation
@@ -207,8 +220,12 @@ def simulation_of(
     return SamplerSimulation(planned, n_records, seed, parameter)
 
 
-def why_not_simulated(planned: PlannedRelease) -> str:
+def why_not_simulated(planned: PlannedRelease, n_records: int = 1) -> str:
     """Return why releases of a request are not simulated, one sentence."""
+    if planned.spec.by is not None:
+        from dpbayes_cli.workflow.simulated_groups import why_no_groups
+
+        return why_no_groups(planned, n_records)
     if planned.plan.final_step.rows is not None and not planned.model.not_simulated.startswith("Posteriors"):
         return "The design has too many columns to simulate releases."
     return planned.model.not_simulated or (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import msgspec
@@ -15,11 +16,13 @@ from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.statistic_limits import limits_of
+from dpbayes_cli.workflow.statistic_limits import limits_of, limits_of_group
 
 _IMPOSSIBLE_NATS = 80.0
 """Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
 million statistics has such noise is below 1e-27."""
+_SHOWN = 20
+"""Up to this many impossible numbers of groups are named."""
 
 
 def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list[str], findings: list[str]) -> None:
@@ -39,12 +42,20 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
             checked.append("the draws are possible under their law")
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
+    most = _max_records(bundle.spec, document.n_records)
     if not isinstance(document.groups, msgspec.UnsetType):
-        unchecked.append("whether each released number is possible: the number of records of a group is not known")
+        components, keys, radius = document.groups.components, bundle.model.group_keys, law.radius(_IMPOSSIBLE_NATS)
+        limits_by_component = limits_of_group(components, bundle.model, most)
+        values = enumerate(zip(document.groups.values, itertools.cycle(limits_by_component), strict=False))
+        wrong = [i for i, (value, (low, high)) in values if not low - radius <= value <= high + radius]
+        for i in wrong[:_SHOWN]:
+            name = f"{components[i % len(components)]}[{keys[i // len(components)]}]"
+            findings.append(f"groups: {name} is impossible: no data and noise lead to it")
+        checked.append("the released numbers of each group are possible: some records and some noise give them")
         if plan.threshold is not None:
             _check_keys(document, plan.threshold, checked, findings)
         return
-    limits = limits_of(statistic, bundle.model, _max_records(bundle.spec, document.n_records))
+    limits = limits_of(statistic, bundle.model, most)
     laws = [law.at(i) for i in range(len(document.statistics))]
     radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}
     for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):

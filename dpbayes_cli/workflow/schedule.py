@@ -83,13 +83,22 @@ def price_schedule(schedule: Schedule) -> PricedSchedule:
         SpecError: a request is wrong, or its price depends on a number of records that it does not state.
         BudgetError: a mechanism cannot be priced by the distribution of its privacy loss.
     """
-    guarantees = tuple(price(entry.spec).plan.guarantee for entry in schedule.entries)
+    guarantees = tuple(map(_guarantee, schedule.entries))
     times: Counter[Guarantee] = Counter()
     for entry, guarantee in zip(schedule.entries, guarantees, strict=True):
         times[guarantee] += len(entry.labels)
     together, one_by_one = joint_price(times, schedule.delta), _one_by_one(schedule, times)
     smaller = replace(together, epsilon=min(together.epsilon, one_by_one))
     return PricedSchedule(schedule, guarantees, smaller, one_by_one)
+
+
+def _guarantee(entry: ScheduleEntry) -> Guarantee:
+    try:
+        return price(entry.spec).plan.guarantee
+    except SpecError as error:
+        place = f"the spec of {entry.name}" + (f", {error.where}" if error.where else "")
+        hint = "state it in this spec, e.g. records: 1000" if error.where == "records" else error.hint
+        raise SpecError(error.reason, where=place, hint=hint) from None
 
 
 def _one_by_one(schedule: Schedule, times: Counter[Guarantee]) -> Decimal:

@@ -33,7 +33,7 @@ _NEAR = math.log(1.05), math.log(1.3), math.log(1.3)
 """How close, on a logarithmic scale, a simulated cost must be to the result and to the ends of its interval."""
 _STEPS, _MAX_STEPS = 3, 6
 """The search reserves time for the first number of costs, and tries at most the second."""
-_PATIENCE = 2.6
+_PATIENCE, _PATIENCE_FOR_GROUPS = 2.6, 1.0
 """A search may take this many times as long as a plan."""
 _NO_PLAN = 1e150
 """The width that stands for a cost at which no plan exists; its square is finite."""
@@ -91,14 +91,17 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
         SpecError: the request cannot be priced or simulated even at the largest cost, or it has no cost to choose.
     """
     key = next((name for name in ("rho", "mu") if name in document.get("privacy", {})), "epsilon")
-    limit, ends = LIMITS[key], process_time() + _PATIENCE * effort.seconds
+    patience = _PATIENCE if document.get("by") is None else _PATIENCE_FOR_GROUPS
+    limit, ends = LIMITS[key], process_time() + patience * effort.seconds
 
     def simulation_at(cost: float) -> Simulation:
         privacy = {**document.get("privacy", {}), key: f"{cost:.12f}"}
         planned = price(build_spec({**document, "privacy": privacy}), n_records)
         simulation = simulation_of(planned, n_records, effort.seed, effort.parameter)
         if simulation is None or planned.mechanism.estimates:
-            reason = why_not_simulated(planned) if simulation is None else "A point estimate has no interval."
+            reason = (
+                why_not_simulated(planned, n_records) if simulation is None else "A point estimate has no interval."
+            )
             raise SpecError(f"no {key} can be found: {reason}", where=f"--target-{target.measure}")
         simulation.widths_only = cost < limit
         return simulation

@@ -22,7 +22,7 @@ from dpbayes_cli.base.version_order import is_before
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import assemble, at_stated_price
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
-from dpbayes_cli.bundle.files import GROUPS, REPORT
+from dpbayes_cli.bundle.files import GROUP_SAMPLES, GROUPS, LARGER_GROUPS, REPORT
 from dpbayes_cli.bundle.place import max_file_bytes, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
@@ -195,7 +195,7 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
         result.unchecked.append(
             f"the digits of posterior, width, states, inference and samples: they were computed by {versions}"
         )
-        result.uncertain |= {document.inference.samples_file, GROUPS}
+        result.uncertain |= {document.inference.samples_file, GROUPS, LARGER_GROUPS, GROUP_SAMPLES}
         exempt |= {*_COMPUTED_FIELDS}
         for name in ("method", "exact", "samples", "samples_format"):
             if getattr(document.inference, name) != getattr(derived.inference, name):

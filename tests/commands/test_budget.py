@@ -45,6 +45,16 @@ def test_accounts_are_opened_charged_amended_and_shown(dpbayes: Cli, coin: Path)
     assert exported == dpbayes("budget", "export", "--json").json["entries"]
 
 
+@pytest.mark.parametrize(
+    "mechanism", ["gaussian --rho 0.1", "gaussian --epsilon 0.5 --delta 1e-7", "rdp-diffuse --epsilon 0.1 --order 4"]
+)
+def test_a_gaussian_account_says_why_it_refuses_a_curve(mechanism: str, dpbayes: Cli, coin: Path) -> None:
+    dpbayes("budget", "open", "coin", "--mu", "1")
+    asked = ["--model", "beta-bernoulli", "--on-invalid", "impute:0", "--mechanism", *mechanism.split()]
+    refused = dpbayes("release", coin, *asked).exits(5, "nothing was charged")
+    assert "only a pure epsilon or a mu has one" in " ".join(refused.err.split())
+
+
 def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, ledger_path: Path) -> None:
     for options in (
         "",

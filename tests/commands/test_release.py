@@ -215,9 +215,8 @@ def test_a_bundle_written_by_a_racing_process_is_recognized(
 
 
 CHAINS = {
-    "abalone-linear-regression", "adult-bayes-net", "adult-naive-bayes", "adult-occupations", "clinic-age",
-    "clinic-age-months", "clinic-classes",
-    "clinic-age-private-bounds", "events-hmm",
+    "abalone-linear-regression", "adult-bayes-net", "adult-employers", "adult-income", "adult-naive-bayes",
+    "adult-occupations", "clinic-age", "clinic-age-months", "clinic-age-private-bounds", "clinic-classes", "events-hmm",
 }  # fmt: skip
 """Configs whose posteriors take several seconds."""
 

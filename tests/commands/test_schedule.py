@@ -298,6 +298,7 @@ def test_mistakes_in_the_file_are_named(dpbayes: Cli, schedule: Path) -> None:
         ("{epsilon: 0.2}", "{}", "epsilon"),
         ("{epsilon: 0.2}", "{epsilon: 0.2, neighbors: add-remove}", "same neighbors"),
         ("times: 3", "times: 3, color: red", "color"),
+        ("{epsilon: 0.2}", "{epsilon: 0.2}\n      mechanism: ops\n      on_invalid: impute:0", "the spec of level"),
     ):
         change(schedule, old, new)
         dpbayes("schedule", "check", schedule).exits(3, message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from dpbayes_cli.bundle.read import read_bundle
 from dpbayes_cli.synthesis.bundle_law import law_of
 from tests.commands.networks import VARIABLES, naive_bayes, people, release
 from tests.commands.test_gibbs import HMM, MIXTURE, events
-from tests.conftest import Cli, files_of
+from tests.conftest import ROOT, Cli, files_of
 from tests.test_leaks import SENTINEL
 
 LEVELS = {"class": ["no", "yes"], "kind": ["u", "v", "w"], "flag": ["0", "1"]}
@@ -113,6 +113,7 @@ def test_released_draws_give_as_many_tables(spec: dict[str, Any], dpbayes: Cli, 
         assert "equally frequent" in Path("made", "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_what_has_no_joint_law_is_refused(dpbayes: Cli, coin: Path) -> None:
     dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "out").exits(0)
     dpbayes("synthesize", "out", "--out", "made").exits(3, "has no joint law")
@@ -140,6 +141,20 @@ def test_texts_of_the_data_that_the_spec_lacks_appear_nowhere(dpbayes: Cli, plac
     assert list(table("made/synthetic-01.csv")) == list(VARIABLES)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", ["csv", "parquet"])
+def test_100_000_rows_of_adult_take_at_most_five_seconds(table_format: str, dpbayes: Cli) -> None:
+    """Time of the processor, so that other processes do not count."""
+    dpbayes("release", "--spec", ROOT / "configs/releases/adult-bayes-net.yaml", "--out", "out", "-q").exits(0)
+    started = time.process_time()
+    command = ("synthesize", "out", "--rows", "100000", "--datasets", "1", "--bounds", "age=17:90", "--out", "made")
+    done = dpbayes(*command, "--format", table_format, "--json").exits(0)
+    assert time.process_time() - started < 5.0
+    assert len(done.json["columns"]) == 14
+    counted = duckdb.execute(f"SELECT count(*) FROM 'made/synthetic-1.{table_format}'").fetchall()
+    assert counted == [(100_000,)]
+
+
 def test_a_killed_command_leaves_nothing(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = dpb.synthesize(bundle, rows=10, datasets=3)
 
@@ -156,4 +171,3 @@ def test_a_killed_command_leaves_nothing(bundle: Path, monkeypatch: pytest.Monke
     with pytest.raises(StopError):
         write_tables(tables, Path("made"), report=stop)
     assert sorted(path.name for path in Path().iterdir()) == before
-    shutil.rmtree(bundle)

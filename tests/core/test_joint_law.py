@@ -20,9 +20,10 @@ DRAWS = 3
 
 def random_law(rng: np.random.Generator, size: int) -> JointLaw:
     """Return a law on a random graph of ``size`` variables with two or three values."""
-    order, parents = rng.permutation(size), [()] * size
+    order: list[int] = rng.permutation(size).tolist()
+    parents: list[tuple[int, ...]] = [()] * size
     for k, i in enumerate(order):
-        parents[i] = tuple(int(j) for j in order[:k] if rng.random() < 0.45)
+        parents[i] = tuple(j for j in order[:k] if rng.random() < 0.45)
     levels = tuple(tuple("abc"[: rng.integers(2, 4)]) for _ in range(size))
     network = Network(tuple(f"v{i}" for i in range(size)), levels, tuple(parents))
     tables = tuple(rng.dirichlet(np.ones(network.sizes[i]), (DRAWS, *network.shape(i)[:-1])) for i in range(size))
@@ -32,9 +33,9 @@ def random_law(rng: np.random.Generator, size: int) -> JointLaw:
 def enumerated(law: JointLaw) -> Any:
     """Return the joint probabilities of all variables, shape (n_draws, *sizes), by their definition."""
     joint = np.zeros((law.n_draws, *law.network.sizes))
-    for cell in itertools.product(*map(range, law.network.sizes)):
-        tables = [law.tables[i][:, *(cell[j] for j in family)] for i, family in enumerate(law.network.families)]
-        joint[:, *cell] = np.prod(tables, axis=0)
+    for cell in np.ndindex(*law.network.sizes):
+        tables = [law.tables[i][(..., *(cell[j] for j in family))] for i, family in enumerate(law.network.families)]
+        joint[(..., *cell)] = np.prod(tables, axis=0)
     return joint
 
 

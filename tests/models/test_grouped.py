@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 from dpbayes_cli.base.numeric import Integers
-from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.columns import LargerGroups, RecordPolicy
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.grouped import GroupedModel
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
+from dpbayes_cli.models.normal import Normal, NormalPrior
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.frame import FrameSource
@@ -27,6 +28,7 @@ BASES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "texts": (DirichletCategorical(("x", "y", "z"), (1.0,) * 3), ("x", "y", "z", "?")),
     "counts": (GammaPoisson(3, 1.0, 1.0), ("0", "1", "3", "9", "-", "2.5")),
     "counts within bounds": (GammaPoisson(3, 1.0, 1.0, "drop"), ("0", "3", "9", "-")),
+    "normal numbers": (Normal(0.0, 2.0, NormalPrior(spread=1.0)), ("0", "2", "1", "1.7", "9", "-")),
 }
 POLICIES = {
     "drop": RecordPolicy(Neighbors.REPLACE_ONE),
@@ -64,10 +66,33 @@ def test_no_record_changes_the_statistic_by_more_than_its_sensitivity(name: str,
     assert (changes**2).sum(axis=1).max() == statistic.sensitivity_l2_squared
     assert abs(changes).max() == statistic.largest_change
     assert not any(contribution(model, policy, key, value).any() for key in ("unlisted", "") for value in values)
-    law = DiscreteLaplace(5.0)
+    law = DiscreteLaplace(max(5.0, statistic.sensitivity_l1 / 4.0))
     shifts = [tuple(change) for change in np.unique(abs(changes), axis=0).tolist()]
     for order in (Decimal(2), Decimal(32)):
         true = max(float(law.privacy([shift]).rdp(order)) for shift in shifts if any(shift))
         stated = float(law.privacy(statistic.worst_shifts).rdp(order))
         assert true <= stated * (1 + 1e-12)
         assert stated <= true * (1 + 1e-12), "a price that no record needs"
+
+
+@pytest.mark.parametrize("name", ["two texts", "counts"])
+def test_a_record_counts_in_the_group_with_both_of_its_keys(name: str) -> None:
+    """The same key in two larger groups is two groups; a pair that is not listed counts nowhere."""
+    base, values = BASES[name]
+    larger = LargerGroups("state", ("CA", "NY", "7"))
+    model = base.grouped("county", "value", ("Orange", "Orange", "Kings"), parents=larger)
+    assert isinstance(model, GroupedModel)
+    policy = POLICIES["drop"]
+    statistic = model.statistic(policy)
+    counties = ["Orange", " Orange", "Orange", "Kings", "Kings", "Kings", None, "Orange"]
+    states = ["CA", "NY", "7", "CA", "7", "07", "CA", None]
+    frame = pd.DataFrame({"county": counties, "state": states, "value": [values[0]] * 8})
+    with closing(FrameSource(frame)) as source:
+        source.check(model.columns, list(model.column_names))
+        found = np.array(source.statistics(statistic, policy).values).reshape(3, 2)
+    per_record = np.array([1, 0]) if name == "two texts" else np.array([-3, 3])
+    assert (found == np.outer([1, 1, 2], per_record)).all()
+    plain = base.grouped("key", "value", KEYS)
+    assert statistic.worst_shifts[0][:4] == plain.statistic(policy).worst_shifts[0][:4]
+    assert statistic.sensitivity_l1 == plain.statistic(policy).sensitivity_l1
+    assert statistic.names[2].endswith("[Orange]")

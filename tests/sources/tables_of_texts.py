@@ -108,6 +108,11 @@ def questions() -> list[Asked]:
             requests.append(Asked(Statistic((), (FoundGroups(sums_of),), 0, NOTHING, 0), (found, column), policy, most))
         by_level = Statistic((), (FoundGroups(("level", "other")),), 0, NOTHING, 0)
         requests.append(Asked(by_level, (found, other), most=most))
+    pairs = Column("level", ("1", "0", "it's", "1", "\u00e9"), is_key=True, within=("yes", "yes", "no", "7", "yes"))
+    others = Column("other", ("yes", "no", "7"), is_key=True)
+    requests.append(Asked(Statistic((), (TableCounts(("level", "cut"), (5, 6)),), 0, NOTHING, 0), (pairs, others, cut)))
+    sums = Statistic((), (SumsByGroup(("level", "number"), 5),), 0, NOTHING, 0)
+    requests.append(Asked(sums, (pairs, others, number), most=3))
     for marks in map(NumberMarks, ",,...", (".", "", ",", "'", " ")):
         requests.append(Asked(products(number, dropped), (number, dropped), most=3, marks=marks))
         requests.append(Asked(products(whole), (whole,), imputing, marks=marks))

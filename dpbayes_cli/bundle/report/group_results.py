@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import UnsetType
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ExtremeGroup, ExtremeGroups
-from dpbayes_cli.bundle.files import found_keys, keys_of
+from dpbayes_cli.bundle.files import GroupKey, found_keys, keys_of
+from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.stated_request import model_of
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
 from dpbayes_cli.privacy.lazy_numpy import np
 
 MAX_LISTED = 2000
@@ -25,12 +26,18 @@ MOST_SHOWN = 10
 
 
 def extreme_groups(
-    keys: Sequence[str], parameters: Sequence[str], means: Sequence[float], groups: GroupedPosterior
+    keys: Sequence[GroupKey],
+    parameters: Sequence[str],
+    means: Sequence[float],
+    groups: GroupedPosterior | LargerSummary,
+    records: Floats,
 ) -> list[ExtremeGroups]:
     """Return, for each parameter, the groups whose 90 % intervals exclude the mean of all groups.
 
     Args:
         means: the estimated mean of each parameter over the groups.
+        groups: the groups, or the larger groups.
+        records: the estimated number of records of each, shape (n_groups,).
     """
     found = []
     for k, (name, mean) in enumerate(zip(parameters, means, strict=True)):
@@ -42,11 +49,11 @@ def extreme_groups(
         rows = [
             [
                 ExtremeGroup(
-                    key=keys[g],
+                    key=_name(keys[g]),
                     mean=float(estimates[g]),
                     q05=float(low[g]),
                     q95=float(high[g]),
-                    records=float(groups.sizes[g, 0]),
+                    records=float(records[g]),
                 )
                 for g in chosen.tolist()
             ]
@@ -59,29 +66,47 @@ def extreme_groups(
 
 
 def group_sentences(document: ReleaseDocument) -> list[str]:
-    """Return how many groups are above and below the mean of all groups; empty if there are no groups.
+    """Return how many groups, and larger groups, are above and below the mean of all groups; empty without groups.
 
     If the keys were found in the data, the first sentence says which groups are likely missing.
     """
+    keys, sentences = keys_of(document, document.spec), list[str]()
     if isinstance(document.extreme_groups, UnsetType):
         return []
-    n_groups, several = len(keys_of(document, document.spec)), len(document.extreme_groups) > 1
-    sentences = []
     if found_keys(document) is not None:
         records = float(document.parameters.get("key_records", 0.0))
         found = f"The keys of {document.spec['by']['column']} were found in the data"
         about = f"with fewer than about {rounded(records, records)} records"
-        if not n_groups:
+        if not keys:
             return [f"{found}, but no key has enough records to be published: a group {about} is likely missing."]
         sentences.append(f"{found}: a group {about} is likely missing.")
-    for each in document.extreme_groups:
-        of = f" of {each.parameter}" if several else ""
+    sentences += _sentences(document.extreme_groups, len(keys), "groups", "90 % interval")
+    if not isinstance(document.extreme_larger_groups, UnsetType):
+        n_larger = len(larger_names(keys)[0])
+        sentences += _sentences(document.extreme_larger_groups, n_larger, "larger groups", "90 % interval of the mean")
+    return sentences
+
+
+def _sentences(extreme: Sequence[ExtremeGroups], n_groups: int, what: str, interval: str) -> Iterator[str]:
+    for each in extreme:
+        of = f" of {each.parameter}" if len(extreme) > 1 else ""
         rest = n_groups - each.n_above - each.n_below
-        sentences.append(
-            f"Of {n_groups:,} groups, {each.n_above:,} have a 90 % interval{of} above the mean of all groups and "
+        yield (
+            f"Of {n_groups:,} {what}, {each.n_above:,} have a {interval}{of} above the mean of all groups and "
             f"{each.n_below:,} below it; the intervals of the other {rest:,} include it."
         )
-    return sentences
+
+
+def _name(key: GroupKey) -> str:
+    return key if isinstance(key, str) else ", ".join(key)
+
+
+def about_files(document: ReleaseDocument) -> str:
+    """Return a sentence about the files with all results of groups."""
+    text = "`groups.parquet` holds the posterior of every group."
+    if isinstance(document.extreme_larger_groups, UnsetType):
+        return text
+    return f"{text} `larger_groups.parquet` holds that of the mean of every larger group."
 
 
 def noisy_shares(document: ReleaseDocument, model: Model) -> Floats | None:
@@ -90,9 +115,9 @@ def noisy_shares(document: ReleaseDocument, model: Model) -> Floats | None:
     A share is NaN if the noisy counts of its group add up to less than 1. The result is None if the groups' parameters
     are not shares.
     """
-    if isinstance(document.groups, UnsetType) or not model.main_fact.is_share or len(model.columns[1:]) != 1:
+    if isinstance(document.groups, UnsetType) or not model.main_fact.is_share:
         return None
-    if isinstance(model.columns[1], NumericColumn):
+    if isinstance(model.columns[-1], NumericColumn):
         return None
     counts = np.array(document.groups.values, dtype=np.float64).reshape(-1, len(document.groups.components))
     totals = counts.sum(axis=1, keepdims=True)
@@ -100,31 +125,61 @@ def noisy_shares(document: ReleaseDocument, model: Model) -> Floats | None:
 
 
 def all_groups_table(document: ReleaseDocument, groups: GroupedPosterior) -> ReportTable:
-    """Return a table of the groups in the order of their keys, cut to ``MAX_LISTED`` rows."""
-    keys, names = keys_of(document, document.spec), model_of(document).group_parameters
-    write = percent if model_of(document).main_fact.is_share else rounded
-    columns = [document.spec["by"]["column"]]
-    columns += (
+    """Return a table of the groups in the order of their keys, cut to ``MAX_LISTED`` rows.
+
+    With larger groups, each of them is followed by its groups.
+    """
+    keys, model = keys_of(document, document.spec), model_of(document)
+    names, column = model.group_parameters, document.spec["by"]["column"]
+    write = percent if model.main_fact.is_share else rounded
+    heads = [column] if isinstance(column, str) else list(column[::-1])
+    heads += (
         ["mean", "5 %", "95 %"] if len(names) == 1 else [f"{n}{end}" for n in names for end in ("", " 5 %", " 95 %")]
     )
-    rows = []
-    for g, key in enumerate(keys[:MAX_LISTED]):
-        row = [key]
+
+    def row(cells: list[str], of: GroupedPosterior | LargerSummary, g: int, records: float) -> list[str]:
         for k in range(len(names)):
-            low, high = groups.quantiles[g, k, 0], groups.quantiles[g, k, 2]
-            row += [write(x, high - low) for x in (groups.means[g, k], low, high)]
-        rows.append([*row, f"{groups.sizes[g, 0]:,.0f}"])
-    return ReportTable("The groups", [*columns, "records"], rows, len(keys), "groups.parquet")
+            low, high = of.quantiles[g, k, 0], of.quantiles[g, k, 2]
+            cells += [write(x, high - low) for x in (of.means[g, k], low, high)]
+        return [*cells, f"{records:,.0f}"]
+
+    rows, sizes = [], groups.sizes[:, 0]
+    if isinstance(column, str):
+        rows = [row([_name(key)], groups, g, sizes[g]) for g, key in enumerate(keys[:MAX_LISTED])]
+        return ReportTable("The groups", [*heads, "records"], rows, len(keys), "groups.parquet")
+    larger, index = larger_names(keys)
+    for s, name in enumerate(larger):
+        members = np.flatnonzero(index == s)
+        if groups.larger is not None:
+            rows.append(row([name, "(mean)"], groups.larger, s, sizes[members].sum()))
+        rows += [row([name, keys[g][0]], groups, g, sizes[g]) for g in members.tolist()]
+        if len(rows) >= MAX_LISTED:
+            break
+    n_rows = len(keys) + (0 if groups.larger is None else len(larger))
+    return ReportTable("The groups", [*heads, "records"], rows[:MAX_LISTED], n_rows, "groups.parquet")
 
 
 def extreme_tables(document: ReleaseDocument) -> list[ReportTable]:
-    """Return a table of the groups that differ most from the mean, for each parameter for which there are any."""
-    if isinstance(document.extreme_groups, UnsetType):
-        return []
+    """Return a table of the groups that differ most from the mean, for each parameter for which there are any.
+
+    Tables of larger groups come first.
+    """
+    column, tables = document.spec["by"]["column"] if document.spec.get("by") else "", list[ReportTable]()
+    if not isinstance(document.extreme_larger_groups, UnsetType):
+        caption = "Larger groups with the highest and the lowest mean"
+        tables += _tables(document, document.extreme_larger_groups, column[1], caption, "larger_groups.parquet")
+    if not isinstance(document.extreme_groups, UnsetType):
+        caption = "Groups with the highest and the lowest"
+        caption += "" if len(document.extreme_groups) > 1 else " estimate"
+        tables += _tables(document, document.extreme_groups, _name(column), caption, "groups.parquet")
+    return tables
+
+
+def _tables(
+    document: ReleaseDocument, extreme: Sequence[ExtremeGroups], column: str, caption: str, file: str
+) -> Iterator[ReportTable]:
     write = percent if model_of(document).main_fact.is_share else rounded
-    column, several = document.spec["by"]["column"], len(document.extreme_groups) > 1
-    tables = []
-    for each in document.extreme_groups:
+    for each in extreme:
         rows = [
             [
                 group.key,
@@ -133,9 +188,7 @@ def extreme_tables(document: ReleaseDocument) -> list[ReportTable]:
             ]
             for group in (*each.highest, *each.lowest[::-1])
         ]
-        of = f" {each.parameter}" if several else " estimate"
-        columns = [column, "mean" if not several else each.parameter, "5 %", "95 %", "records"]
-        caption = f"Groups with the highest and the lowest{of}"
+        of = f" {each.parameter}" if len(extreme) > 1 else ""
+        columns = [column, each.parameter if of else "mean", "5 %", "95 %", "records"]
         if rows:
-            tables.append(ReportTable(caption, columns, rows, len(rows), "groups.parquet"))
-    return tables
+            yield ReportTable(f"{caption}{of}", columns, rows, len(rows), file)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import found_keys, keys_of
 from dpbayes_cli.bundle.report import report_tables, wording
-from dpbayes_cli.bundle.report.group_results import extreme_tables, group_sentences
+from dpbayes_cli.bundle.report.group_results import about_files, extreme_tables, group_sentences
 from dpbayes_cli.bundle.report.intervals import Intervals
 from dpbayes_cli.bundle.report.prior import prior_text
 from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
@@ -57,18 +57,18 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
 def _groups(document: ReleaseDocument) -> list[str]:
     sentences, tables = group_sentences(document), extreme_tables(document)
     listed = [text for table in tables for text in (f"{table.caption}:", _table(table))]
-    about_file = "`groups.parquet` holds the posterior of every group."
+    about_file = about_files(document)
     return ["## The groups", " ".join([*sentences, about_file]), *listed] if sentences else []
 
 
 def _request(document: ReleaseDocument) -> str:
-    (key, found), by = wording.choice_text(document), document.spec.get("by")
+    key, found = wording.choice_text(document)
     lines = [
         f"- Release: `{document.release_id}`",
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
         *([f"- {key.capitalize()}: {found}"] if key else []),
-        *([f"- Groups: {_keys(document)} of the column `{by['column']}`"] if by else []),
+        *([f"- Groups: {_keys(document)}"] if document.spec.get("by") else []),
         "- Prior: " + _escape(prior_text(document), _MARKS),
         f"- One record: one {document.record_unit}; number of records: {wording.records_text(document)}",
         *([f"- Valid records: {valid}"] if (valid := records_valid_text(document)) else []),
@@ -78,8 +78,12 @@ def _request(document: ReleaseDocument) -> str:
 
 
 def _keys(document: ReleaseDocument) -> str:
-    n_keys, found = len(keys_of(document, document.spec)), found_keys(document) is not None
-    return f"{n_keys:,} key{'s' * (n_keys != 1)} found in the data" if found else f"{n_keys:,} public keys"
+    """Return how many keys the groups have, and where they are."""
+    column, n_keys = document.spec["by"]["column"], len(keys_of(document, document.spec))
+    if not isinstance(column, str):
+        return f"{n_keys:,} public pairs of keys of the columns `{column[0]}` and `{column[1]}`"
+    found = f"key{'s' * (n_keys != 1)} found in the data"
+    return f"{n_keys:,} {found if found_keys(document) is not None else 'public keys'} of the column `{column}`"
 
 
 def _table(table: report_tables.ReportTable) -> str:

@@ -13,7 +13,13 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ParameterSummary
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.group_plots import group_plots
-from dpbayes_cli.bundle.report.group_results import all_groups_table, extreme_tables, group_sentences, noisy_shares
+from dpbayes_cli.bundle.report.group_results import (
+    about_files,
+    all_groups_table,
+    extreme_tables,
+    group_sentences,
+    noisy_shares,
+)
 from dpbayes_cli.bundle.report.guarantee_plot import guarantee_plots
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
@@ -228,7 +234,7 @@ def _groups(document: ReleaseDocument, analysis: Analysis) -> Iterator[DrawnSect
         pictures,
         " ".join(group_sentences(document)),
         plotted if len(names) > _MAX_GROUP_PARAMETERS else "",
-        "`groups.parquet` holds the posterior of every group.",
+        about_files(document),
         extreme_tables(document),
         all_groups_table(document, groups),
     )

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from msgspec import UnsetType
+
 from dpbayes_cli.base.numeric import Floats, float_text
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGuarantee, StatedResult, ValidRecords
 from dpbayes_cli.bundle.files import keys_of
+from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
 from dpbayes_cli.bundle.report.validity import left_bounds, not_counted_text, validity_warning
@@ -95,6 +98,9 @@ def findings_of(document: ReleaseDocument) -> Findings:
     if is_pooled(document):  # the mean is that of the law of the groups, of which these groups are a sample
         n_groups = len(keys_of(document, document.spec))
         these = f" like these {n_groups:,}" if n_groups > 1 else " like this one" * n_groups
+        if not isinstance(document.extreme_larger_groups, UnsetType):
+            n_larger = len(larger_names(keys_of(document, document.spec))[0])
+            these += f", in larger groups like these {n_larger:,}"
         findings = replace(findings, topic=f"on average over groups{these}")
     return findings
 

@@ -183,7 +183,7 @@ def _columns(model: Model) -> dict[str, NumericColumn]:
 
 def _column_of_groups(model: Model) -> dict[str, NumericColumn]:
     """Return the column of numbers of groups by its key in ``predictive``; empty if groups have categories."""
-    values = model.columns[1]
+    values = model.columns[-1]
     return {"mean": values} if isinstance(values, NumericColumn) else {}
 
 

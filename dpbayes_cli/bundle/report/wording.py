@@ -92,15 +92,22 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
         droppable = {column.role for column in columns if not has_stand_in(policy, column)}
         return dict(_table_meaning(table, droppable) for table in statistic.tables)
     by_role, first = {column.role: column for column in columns}, statistic.expressions[0]
-    if isinstance(first, FoundGroups) and not isinstance(columns[1], NumericColumn):
+    if isinstance(first, FoundGroups) and not isinstance(columns[-1], NumericColumn):
         droppable = {column.role for column in columns if not has_stand_in(policy, column)}
-        return dict([_table_meaning(TableCounts(first.roles, (0, n_codes(columns[1]))), droppable)])
+        return dict([_table_meaning(TableCounts(first.roles, (0, n_codes(columns[-1]))), droppable)])
     if isinstance(first, SumsByGroup | FoundGroups):
-        steps = n_codes(columns[1]) - 1
-        column = require_type(columns[1], NumericColumn)
+        steps = n_codes(columns[-1]) - 1
+        column = require_type(columns[-1], NumericColumn)
         low, high = float_text(column.lower), float_text(column.upper)
         no_key = "the key is not listed" if isinstance(first, SumsByGroup) else "there is no key"
         of_group = f"to its group; nothing if the number is invalid or {no_key}"
+        if isinstance(first, SumsByGroup) and first.squares:
+            scaled = f"where x is {column.role} with {low} to {high} mapped to {-steps} to {steps}, rounded to the grid"
+            return {
+                "sum": f"{2 * steps} x {of_group}; {scaled}",
+                "square": f"x^2 {of_group}",
+                "valid": f"{steps**2} {of_group}",
+            }
         return {
             "sum": f"{column.role} ({low} to {high} mapped to {-steps} to {steps}), rounded to the grid, {of_group}",
             "valid": f"{steps} {of_group}",

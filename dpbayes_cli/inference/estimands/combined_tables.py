@@ -10,7 +10,6 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import ArrayLike
 
 Rule = Literal["rubin", "rubin-t", "mixture"]
@@ -19,7 +18,7 @@ _LEAST_RATIO = 1e-9  # a smaller variance between the tables, as a share of that
 _BISECTIONS = 40  # enough for 12 digits
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Combined:
     """An estimate from several synthetic tables; arrays have one number for each analyzed quantity.
 
@@ -42,53 +41,10 @@ class Combined:
     interval: float
     rule: Rule
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return one row for each quantity."""
-        import pandas as pd
 
-        names = ("estimate", "low", "high", "within", "between")
-        return pd.DataFrame({name: np.atleast_1d(getattr(self, name)) for name in names})
+def combine_tables(estimates: ArrayLike, variances: ArrayLike, interval: float, rule: Rule) -> Combined:
+    """Combine the analyses of several synthetic tables; see ``api.combined.combine`` for arguments, rules and errors.
 
-    def __repr__(self) -> str:
-        """Return the estimates as text."""
-        return str(self.to_pandas())
-
-    def _repr_html_(self) -> str:
-        """Return the estimates as HTML, for notebooks."""
-        return str(self.to_pandas().to_html(float_format="%.4g"))
-
-
-def combine(estimates: ArrayLike, variances: ArrayLike, *, interval: float = 0.95, rule: Rule = "rubin") -> Combined:
-    """Combine the analyses of m synthetic tables, which were drawn from m posterior draws.
-
-    >>> import dpbayes_cli as dpb
-    >>> dpb.combine([0.30, 0.34, 0.29, 0.35], [0.0004, 0.0004, 0.0005, 0.0004])
-       estimate       low      high    within   between
-    0      0.32  0.224193  0.415807  0.000425  0.000867
-
-    The rule ``rubin`` is for tables about as large as the original. The posterior of the quantity Q given the variance
-    B of the tables' estimates is normal around their mean, with variance T = (1 + 1/m) B - v, where v is the mean of
-    the tables' own variances. The sign of v differs from that in the rule for multiple imputation, because whole tables
-    are synthetic. B has a scaled inverse chi-squared law with m - 1 degrees of freedom, given their observed variance
-    b, and exceeds v, because the posterior draws differ. The interval integrates over B. The rule ``rubin-t`` is the
-    usual approximation: T at B = b, and a t distribution with (m - 1) (1 - v / ((1 + 1/m) b))^2 degrees of freedom, at
-    least 1; if T is not positive, v replaces it, with m - 1 degrees of freedom. With few tables, its intervals are far
-    too wide unless b is much larger than v.
-
-    The rule ``mixture`` is for many tables (at least 100, say) that are much larger than the original: the posterior is
-    the mixture of the tables' normal posteriors, and the ends of the interval are its quantiles.
-
-    Args:
-        estimates: the estimate from each table, shape (m,) or (m, n_quantities), m at least 2.
-        variances: the squared standard error that the analysis of each table states, in the same shape.
-        interval: the probability of the interval.
-        rule: ``rubin``, ``rubin-t`` or ``mixture``.
-
-    Raises:
-        ValueError: there are fewer than two tables, the shapes differ, a number is not finite, or there is no such
-            rule.
-
-    Privacy: post-processing of synthetic tables; nothing is spent.
     Source: Raghunathan, Reiter and Rubin 2003, J. Official Statistics 19(1), sec. 2.1; Reiter 2002, sec. 3.2 (variance
         that is not positive); Raisa, Jalko and Honkela 2025, JMLR 26 (mixtures for large tables).
     """

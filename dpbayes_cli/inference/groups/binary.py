@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
     from dpbayes_cli.inference.groups.selection import PublishedSizes
 
-_POINTS = 256
-_LEAST_ESS = 300.0
+_FEWEST_POINTS, _MOST_POINTS = 256, 1024
+_PAIRS = 8192
+"""About this many pairs of a group and a point of hyperparameters are computed in each round, within these limits: the
+hyperparameters of few groups have wide posteriors, but points then cost little."""
+_LEAST_ESS_SHARE = 1.17
 _SUMMARY_POINTS = 512
 _TRIM_POINTS = 16
 _START_KAPPAS = (3.0, 30.0, 300.0)
@@ -140,7 +143,7 @@ def infer_binary(
         rng: the generator.
         published: the probability that a group is published; None if all groups are.
     """
-    starts = _starts(observed, noises[0].variance + noises[1].variance, prior, is_selected=published is not None)
+    starts = rough_modes(observed, noises[0].variance + noises[1].variance, prior, is_selected=published is not None)
     return infer_blocks(group_blocks(observed, noises, may_be_empty=published is None), starts, prior, rng, published)
 
 
@@ -168,7 +171,7 @@ def infer_binary_with_noises(
         members += [groups[part] for part in blocks.members]
         pairs += blocks.pairs
     variance = float(np.mean([noises[k][0].variance + noises[k][1].variance for k in noise_of.tolist()]))
-    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), _starts(observed, variance, prior), prior, rng)
+    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), rough_modes(observed, variance, prior), prior, rng)
 
 
 def infer_blocks(
@@ -190,12 +193,13 @@ def infer_blocks(
 
     proposal = peak_proposal(log_density, starts)
     blocks = blocks.trimmed(prior.law(proposal.draw(_TRIM_POINTS, rng)))
-    sample = sample_around(log_density, proposal, _POINTS, _LEAST_ESS, rng)
+    n_points = int(np.clip(_PAIRS // sum(len(each) for each in blocks.members), _FEWEST_POINTS, _MOST_POINTS))
+    sample = sample_around(log_density, proposal, n_points, _LEAST_ESS_SHARE * n_points, rng)
     blocks = blocks.trimmed(prior.law(sample.thin(_TRIM_POINTS, rng)))
     return BinaryGroups(blocks, prior, sample, published is not None)
 
 
-def _starts(observed: Integers, variance: float, prior: BinaryPrior, *, is_selected: bool = False) -> Floats:
+def rough_modes(observed: Integers, variance: float, prior: BinaryPrior, *, is_selected: bool = False) -> Floats:
     """Return rough guesses of the hyperparameters' mode; if small groups are missing, with smaller mean sizes too."""
     size = guess_size_law(observed.sum(axis=1), variance)
     sizes = [size]

@@ -24,6 +24,7 @@ from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer
 from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import DrawGroups, GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.nested_categories import infer_nested_categories
 from dpbayes_cli.inference.groups.selection import PublishedSizes, mean_of_nonempty
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def infer_grouped_counts(
     observation: NoisyGroups, outcome: GroupedCounts, pooling: Pooling, samples: int, rng: np.random.Generator
 ) -> GroupedPosterior:
     """Return the posterior of the category probabilities of each group; see ``infer_groups``."""
+    if observation.parents is not None:
+        return infer_nested_categories(observation, outcome, observation.parents, samples, rng)
     concentration = np.array(outcome.concentration)
     n_parts = len(concentration) if len(concentration) > 2 else 1
     parts = [infer_category(observation, outcome, k, pooling, rng) for k in range(n_parts)]

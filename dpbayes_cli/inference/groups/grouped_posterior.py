@@ -19,6 +19,23 @@ DrawGroups = Callable[[int, "np.random.Generator"], "Floats"]
 
 
 @dataclass(frozen=True, eq=False)
+class LargerSummary:
+    """The posterior of the means of larger groups: of the law of each one's groups, of which the groups are a sample.
+
+    Attributes:
+        means: the posterior mean of each parameter, shape (n_larger, n_parameters).
+        sds: the posterior standard deviations, shape (n_larger, n_parameters).
+        quantiles: the quantiles at ``LEVELS``, shape (n_larger, n_parameters, 3).
+        above: the probability that a mean is above the mean over all larger groups, shape (n_larger, n_parameters).
+    """
+
+    means: Floats
+    sds: Floats
+    quantiles: Floats
+    above: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class GroupedPosterior:
     """The posterior of the parameters of groups.
 
@@ -36,6 +53,7 @@ class GroupedPosterior:
             deviation; 0 if nothing was sampled.
         sampler: the function that ``draw`` calls.
         warnings: what a reader must know before using the posterior.
+        larger: the summaries of larger groups, if the groups are within larger groups and learn from each other.
     """
 
     means: Floats
@@ -50,6 +68,7 @@ class GroupedPosterior:
     monte_carlo: float
     sampler: DrawGroups = field(repr=False)
     warnings: tuple[str, ...] = ()
+    larger: LargerSummary | None = None
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw the parameters of all groups, jointly with the hyperparameters.

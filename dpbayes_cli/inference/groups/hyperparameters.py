@@ -11,6 +11,7 @@ Source: Cornuet, Marin, Mira and Robert 2012 (adaptive multiple importance sampl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -40,10 +41,12 @@ class WeightedPoints:
     Attributes:
         points: shape (n, d).
         weights: non-negative, adding up to one, shape (n,).
+        log_mass: an estimate of the log of the integral of the density, up to a constant that depends only on d.
     """
 
     points: Floats
     weights: Floats
+    log_mass: float = 0.0
 
     @property
     def ess(self) -> float:
@@ -119,7 +122,8 @@ def sample_around(
         points = np.concatenate([points, proposals[-1].draw(size, rng)])
         values = np.concatenate([values, log_density(points[-size:])])
         mixture = np.logaddexp.reduce([each.log_density(points) for each in proposals], axis=0)
-        sample = WeightedPoints(points, normalized(values - mixture))
+        log_mass = float(np.logaddexp.reduce(values - mixture)) - math.log(size)
+        sample = WeightedPoints(points, normalized(values - mixture), log_mass)
         if (sample.ess >= least_ess and len(proposals) > 1) or len(proposals) == _MOST_ROUNDS:
             return sample
         proposals.append(_moment_proposal(sample, proposals[-1]))

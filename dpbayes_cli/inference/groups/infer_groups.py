@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
+from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ def infer_groups(
         samples: how many draws of the hyperparameters and of a new group to return.
         rng: the generator; generators in equal states give equal results.
     """
+    if isinstance(observation.outcome, GroupedMoments):
+        from dpbayes_cli.inference.groups.moments import infer_grouped_moments
+
+        return infer_grouped_moments(observation, observation.outcome, pooling, samples, rng)
     if not len(observation.observed):
         from dpbayes_cli.inference.groups.no_groups import prior_of_groups
 

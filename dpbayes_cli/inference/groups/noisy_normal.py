@@ -21,6 +21,14 @@ _LEAST_SD = 1e-7
 def relative_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> Floats:
     """Return the density, elementwise, of a centered normal variable plus noise, up to a factor for each row.
 
+    See ``scaled_density``.
+    """
+    return scaled_density(noise, residual, sd)[0]
+
+
+def scaled_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Floats, Floats]:
+    """Return the density of a centered normal variable plus noise, divided by one factor for each first index.
+
     For discrete Laplace noise this is the closed form for continuous Laplace noise, and for discrete Gaussian noise
     that for normal noise. If log-probabilities of the noise have another form, Gauss-Hermite quadrature is used.
 
@@ -28,10 +36,15 @@ def relative_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> Floats:
         noise: the noise.
         residual: the observed value minus the mean of the normal variable, with at least two axes.
         sd: the standard deviation of the normal variable, of the same shape; it may be zero.
+
+    Returns:
+        The scaled density, elementwise, and the log of the factor, shape (len(residual),), up to a constant of the
+        noise.
     """
     decay = noise.decay
     if decay is not None and decay.exact and decay.exponential:
-        return _normal_plus_laplace(np.abs(residual) * decay.linear, np.maximum(sd * decay.linear, _LEAST_SD))
+        density = _normal_plus_laplace(np.abs(residual) * decay.linear, np.maximum(sd * decay.linear, _LEAST_SD))
+        return density, np.zeros(len(residual))
     if decay is not None and decay.exact:
         variance = sd**2 + 0.5 / decay.quadratic
         log_density = -0.5 * (residual**2 / variance + np.log(variance))
@@ -43,7 +56,7 @@ def relative_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> Floats:
             ]
         )
     largest = log_density.max(axis=tuple(range(1, log_density.ndim)), keepdims=True)
-    return np.asarray(np.exp(log_density - largest))
+    return np.asarray(np.exp(log_density - largest)), np.asarray(largest.reshape(len(residual)))
 
 
 def _normal_plus_laplace(away: Floats, spread: Floats) -> Floats:

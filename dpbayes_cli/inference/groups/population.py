@@ -122,4 +122,4 @@ def draw_coordinates(domain: tuple[float, float], center: Floats, spread: Floats
     from scipy.stats import truncnorm
 
     low, high = (domain[0] - center) / spread, (domain[1] - center) / spread
-    return np.asarray(truncnorm.rvs(low, high, center, spread, random_state=rng))
+    return np.asarray(truncnorm.rvs(low, high, center, spread, size=len(center), random_state=rng))

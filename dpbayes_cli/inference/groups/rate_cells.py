@@ -3,18 +3,21 @@
 A negative binomial number of records is Poisson with a rate that has a gamma law. Given theta and the rate, successes
 and failures are then independent Poisson counts with means rate * theta and rate * (1 - theta). So the probability of a
 pair of observed counts given (theta, rate) is a product of two factors, and does not depend on the hyperparameters. It
-is computed once, in the middle of cells of (theta, rate) that are narrow compared with its width. Each value of the
+is computed once, in the middle of cells of (theta, rate) that are narrow compared with its width. If groups without
+records are impossible, the probability that both counts are zero is subtracted. Each value of the
 hyperparameters gives the cells their Beta and gamma probabilities, and sums over the cells are matrix products.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betainc, betaincc, gammainc, gammaincc, gammaln, xlogy
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.count_axis import CountAxis
     from dpbayes_cli.inference.groups.count_tables import CountLaw
@@ -65,12 +68,16 @@ def _similar(
     )
     left = _factors(pairs.successes, firsts, np.multiply.outer(np.sin(middle) ** 2, centers))
     right = _factors(pairs.failures, seconds, np.multiply.outer(np.cos(middle) ** 2, centers))
+    nobody = np.zeros(len(part))
+    if pairs.grid.least == 0 and not pairs.may_be_empty:
+        nobody = pairs.successes.weights[pairs.first[part], 0] * pairs.failures.weights[pairs.second[part], 0]
     shares = _shares_above(theta, by_theta.T, a, b, overall)
     rows = max(1, _CHUNK // (len(middle) * max(len(centers), len(law))))
     masses, above = np.zeros((len(part), len(angles))), np.empty(len(part))
     for start in range(0, len(part), rows):
         some = slice(start, start + rows)
-        terms = ((left[first[some]] * right[second[some]]) @ by_rate) * by_theta
+        factors = left[first[some]] * right[second[some]] - nobody[some, None, None] * np.exp(-centers)
+        terms = (factors @ by_rate) * by_theta
         terms /= np.maximum(terms.sum(axis=1, keepdims=True), 1e-280)
         masses[some, 1:] = terms.mean(axis=2)
         above[some] = np.einsum("pjd,jd->p", terms, shares) / len(law)
@@ -96,7 +103,7 @@ def _factors(axis: CountAxis, observed: Integers, means: Floats) -> Floats:
     return np.asarray(np.maximum(axis.weights[observed] @ np.exp(logs), 0.0).reshape(-1, *means.shape))
 
 
-def _masses(below: Floats, above: Floats) -> Floats:
+def _masses(below: NDArray[np.floating[Any]], above: NDArray[np.floating[Any]]) -> Floats:
     """Return the probabilities of cells, given those below and above their ends, shape (n_values, n_cells)."""
     return np.asarray(np.where(below[:, 1:] < 0.5, np.diff(below), -np.diff(above)))
 

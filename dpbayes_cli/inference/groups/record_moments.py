@@ -20,14 +20,15 @@ _LEAST_SHARE = 1e-200
 
 
 class RecordMoments:
-    """The moments of u = 2 code - steps of a valid record.
+    """The moments of what a valid record adds to the sum: u = 2 code - steps, times the unit of sums.
 
     The law of the record gives the moments at a few coordinates; monotone cubics interpolate between these. If numbers
     out of bounds are dropped, the moments are those of a number inside the bounds, because only such numbers count as
     valid records.
 
     Attributes:
-        steps: the number of grid steps between the public bounds.
+        steps: what a valid record adds to the noisy size, the number of grid steps between the public bounds times the
+            unit of sizes.
         prior_range: the range of the stated prior of the coordinate.
         spread: half the length of the public range of the coordinate.
         core: the public range of the coordinate, extended on both sides by ``_REACH`` times the spread.
@@ -37,7 +38,8 @@ class RecordMoments:
 
     def __init__(self, outcome: GroupedSums) -> None:
         law, (low, high) = outcome.law, outcome.law.public_range
-        self.steps = float(outcome.steps)
+        steps = float(outcome.steps)
+        self.steps = steps * outcome.size_unit
         self.spread = (high - low) / 2.0
         self.core = (low - _REACH * self.spread, high + _REACH * self.spread)
         self.prior_range = begin, end = law.prior_range
@@ -47,12 +49,12 @@ class RecordMoments:
         )
         with np.errstate(all="ignore"):
             mean, covariance = law.moments(grid[:, None])
-            share = mean[:, 1] / self.steps
+            share = mean[:, 1] / steps
             first = mean[:, 0] / share
             variance = (covariance[:, 0, 0] + mean[:, 0] ** 2) / share - first**2
         known = np.flatnonzero(np.isfinite(first) & np.isfinite(variance) & (share > _LEAST_SHARE))
-        first = np.clip(first[known], -self.steps, self.steps)
-        sd = np.sqrt(np.clip(variance[known], 0.0, self.steps**2))
+        first = outcome.sum_unit * np.clip(first[known], -steps, steps)
+        sd = outcome.sum_unit * np.sqrt(np.clip(variance[known], 0.0, steps**2))
         self._first, self._last = grid[known[0]], grid[known[-1]]
         self._mean, self._sd = PchipInterpolator(grid[known], first), PchipInterpolator(grid[known], sd)
         self._slope = self._mean.derivative()

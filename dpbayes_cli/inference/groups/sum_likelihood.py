@@ -16,7 +16,7 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import Pooling
-from dpbayes_cli.inference.groups.noisy_normal import relative_density
+from dpbayes_cli.inference.groups.noisy_normal import scaled_density
 from dpbayes_cli.inference.groups.population import log_hyperprior, normal_weights, prior_weights
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.selection import PublishedSizes
@@ -110,6 +110,7 @@ class SumLikelihood:
         gaps = np.maximum(self._table[after] - self._table[self._place], 1.0)
         share = (numbers - self._table[self._place]) / gaps
         self._share = share if share.any() else None
+        self._log_factors = np.zeros(len(numbers))
         is_small = len(numbers) * numbers.shape[1] * coordinates.shape[1] <= _MAX_STORED
         self._stored = self._densities(slice(None)) if is_small else None
 
@@ -118,12 +119,13 @@ class SumLikelihood:
         sums, numbers = self._sums[groups], self.numbers[groups]
         mean, sd = self._moments.at(self.coordinates[groups])
         result = np.empty((len(sums), numbers.shape[1], mean.shape[1]))
+        factors = self._log_factors[groups]
         step = max(1, (1 << 17) // (numbers.shape[1] * mean.shape[1]))  # arrays of this size stay in the cache
         for start in range(0, len(sums), step):
             rows = slice(start, start + step)
             n = numbers[rows, :, None]
             residual = sums[rows, None, None] - n * mean[rows, None, :]
-            result[rows] = relative_density(self._noise, residual, np.sqrt(n) * sd[rows, None, :])
+            result[rows], factors[rows] = scaled_density(self._noise, residual, np.sqrt(n) * sd[rows, None, :])
         return result
 
     def terms(self, points: Floats) -> Iterator[ChunkTerms]:
@@ -145,7 +147,9 @@ class SumLikelihood:
             joint = sizes @ density
             joint *= population
             evidence = np.maximum(joint.sum(axis=2), _LEAST)
-            yield ChunkTerms(groups, sizes, density, population, joint, evidence, factors)
+            yield ChunkTerms(
+                groups, sizes, density, population, joint, evidence, factors + self._log_factors[groups, None]
+            )
 
     def _interpolated(self, log_law: Floats, groups: slice) -> Floats:
         """Return values at the sizes, given those at the sizes of the table, shape (n, n_sizes, n_points)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,22 +29,32 @@ _LEAST_ESS = 30.0
 _BANDWIDTH = 0.5
 
 
+@dataclass(frozen=True, eq=False)
+class SumFit:
+    """The nodes of the groups, and weighted points of hyperparameters; see ``SumLikelihood``."""
+
+    likelihood: SumLikelihood
+    outcome: GroupedSums
+    moments: RecordMoments
+    pooling: Pooling
+    sample: WeightedPoints
+
+
 class SumPosterior:
     """The posterior of groups on their nodes."""
 
-    def __init__(
-        self,
-        likelihood: SumLikelihood,
-        outcome: GroupedSums,
-        moments: RecordMoments,
-        pooling: Pooling,
-        sample: WeightedPoints,
-        rng: np.random.Generator,
-    ) -> None:
-        """Average the posteriors of coordinates and sizes over points of hyperparameters."""
-        self._likelihood, self._law, self._moments = likelihood, outcome.law, moments
-        self._pooling, self._sample = pooling, sample
-        nodes = likelihood.coordinates
+    def __init__(self, fit: SumFit, sample: WeightedPoints, rng: np.random.Generator) -> None:
+        """Average the posteriors of coordinates and sizes over points of hyperparameters.
+
+        Args:
+            fit: the nodes.
+            sample: the points; those of the fit, unless more is known about them.
+            rng: the generator.
+        """
+        self._likelihood, self._law, self._moments = fit.likelihood, fit.outcome.law, fit.moments
+        self._pooling = pooling = fit.pooling
+        self._sample = sample
+        likelihood, nodes = fit.likelihood, fit.likelihood.coordinates
         middles = (nodes[:, 1:] + nodes[:, :-1]) / 2.0
         self._edges = np.concatenate([nodes[:, :1], middles, nodes[:, -1:]], axis=1)
         self._values = self._parameters(nodes)
@@ -62,6 +74,28 @@ class SumPosterior:
         self._errors = errors / math.sqrt(min(count, sample.ess))
         self._cumulative = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(self._masses, axis=1)], axis=1)
         self._cumulative /= self._cumulative[:, -1:]
+
+    def combine(self, others: Sequence[SumPosterior], weights: Floats) -> None:
+        """Replace by the average with other posteriors of the same groups.
+
+        Args:
+            others: posteriors on nodes of the same numbers, and on any nodes of coordinates.
+            weights: the weight of this posterior, then those of the others; they add up to one.
+        """
+        parts = [self, *others]
+        rows = range(len(self._edges))
+        self._cumulative = np.array(
+            [
+                sum(
+                    w * np.interp(self._edges[g], p._edges[g], p._cumulative[g])
+                    for w, p in zip(weights, parts, strict=True)
+                )
+                for g in rows
+            ]
+        )
+        self._masses = np.diff(self._cumulative, axis=1)
+        for name in ("_size_masses", "_above", "_errors"):
+            setattr(self, name, sum(w * getattr(p, name) for w, p in zip(weights, parts, strict=True)))
 
     def _parameters(self, coordinates: Floats) -> Floats:
         return self._law.parameters(coordinates[..., None])[..., 0]
@@ -83,7 +117,7 @@ class SumPosterior:
         sds = np.sqrt((self._masses * (self._values - means[:, None]) ** 2).sum(axis=1))
         levels = np.array(LEVELS)
         ends = np.array([np.interp(levels, c, e) for c, e in zip(self._cumulative, self._edges, strict=True)])
-        draws, new_group = self._draw_hyperparameters(samples, rng)
+        draws, new_group = self.draw_hyperparameters(samples, rng)
         above = self._above if self._pooling == "partial" else self._above_others(rng)
         return GroupedPosterior(
             means[:, None],
@@ -128,7 +162,7 @@ class SumPosterior:
         )
         return np.stack([mean, low, high], axis=1)
 
-    def _draw_hyperparameters(self, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def draw_hyperparameters(self, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the mean and the sd of the groups' parameter with the mean size, and the parameter of a new group."""
         points = self._smooth_draws(size, rng)
         sizes = np.exp(points[:, -2:].T)

@@ -37,7 +37,7 @@ from dpbayes_cli.inference.groups.sum_nodes import (
     refined_coordinates,
     weighted_moments,
 )
-from dpbayes_cli.inference.groups.sum_summaries import SumPosterior
+from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -47,7 +47,7 @@ _PILOT_GROUPS = 200
 _PILOT_POINTS, _REFINING_POINTS = 64, 16
 _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
-_FEWEST_POINTS, _MOST_POINTS = 64, 1024
+_FEWEST_POINTS, _MOST_POINTS = 64, 4096
 _LEAST_ESS_SHARE = 0.5
 _SMALL_CHANGE, _MOST_GROUPS = 0.03, 0.95
 """Nodes are placed anew until the posterior sds of most groups change by less than this share."""
@@ -62,6 +62,18 @@ def infer_grouped_sums(
     observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, samples: int, rng: np.random.Generator
 ) -> GroupedPosterior:
     """Return the posterior of the parameter of each group, given noisy sums; see ``infer_groups``."""
+    fit = fit_sums(observation, outcome, pooling, rng)
+    return SumPosterior(fit, fit.sample, rng).summarize(samples, rng)
+
+
+def fit_sums(
+    observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, rng: np.random.Generator, share: float = 1.0
+) -> SumFit:
+    """Return the nodes of each group, and weighted draws of the hyperparameters; see ``infer_grouped_sums``.
+
+    Args:
+        share: the share of the usual number of draws, if several posteriors will be averaged.
+    """
     moments = RecordMoments(outcome)
     numbers, size_law, coordinates = _first_nodes(observation, moments)
     pilot = _pilot_groups(len(coordinates))
@@ -77,7 +89,7 @@ def infer_grouped_sums(
     sample = sample_density(likelihood.log_posterior, starts, _PILOT_POINTS, _PILOT_POINTS / 4, rng)
     if pilot.step > 1:
         likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
-    size = int(np.clip(_MAX_EVALUATIONS // len(numbers), _FEWEST_POINTS, _MOST_POINTS))
+    size = int(np.clip(share * _MAX_EVALUATIONS // len(numbers), _FEWEST_POINTS, _MOST_POINTS))
     points = sample.thin(_REFINING_POINTS, rng)
     masses = likelihood.masses(points)
     for _ in range(_MAX_REFINEMENTS):
@@ -90,7 +102,7 @@ def infer_grouped_sums(
             break
     starts = (sample.weights @ sample.points)[None]
     sample = sample_density(likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng)
-    return SumPosterior(likelihood, outcome, moments, pooling, sample, rng).summarize(samples, rng)
+    return SumFit(likelihood, outcome, moments, pooling, sample)
 
 
 def _pilot_groups(n_groups: int) -> slice:

@@ -100,6 +100,9 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior, Gro
     def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw unclamped numbers, shape (size,), for simulations."""
 
+    def draw_outcomes(self, parameter: float, common: Sequence[float], size: int, rng: np.random.Generator) -> Floats:
+        return self.draw_numbers(parameter, size, rng)
+
     @property
     def grid(self) -> tuple[Fraction, Fraction, int]:
         column = self.column

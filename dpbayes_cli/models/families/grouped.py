@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, Column, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
 from dpbayes_cli.core.model import Model, NoisyStatistics
-from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums, NoisyGroups
+from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, GroupedSums, NoisyGroups
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import FoundGroups, GroupNames, Statistic, SumsByGroup, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import Simulated
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-KEY = "group"
+    from dpbayes_cli.base.numeric import Floats
+
+KEY, PARENT = "group", "larger group"
 
 
 class Groupable(NoisyStatistics):
@@ -36,13 +38,26 @@ class Groupable(NoisyStatistics):
     mean of their records."""
 
     def grouped(
-        self, key_column: str, value_column: str | None, keys: tuple[str, ...], key_delta: Decimal | None = None
+        self,
+        key_column: str,
+        value_column: str | None,
+        keys: tuple[str, ...],
+        key_delta: Decimal | None = None,
+        parents: LargerGroups | None = None,
     ) -> Model:
-        return GroupedModel(self, key_column, value_column, keys, key_delta)
+        return GroupedModel(self, key_column, value_column, keys, key_delta, parents)
 
     @abstractmethod
-    def group_outcome(self) -> GroupedCounts | GroupedSums:
+    def group_outcome(self) -> GroupedCounts | GroupedSums | GroupedMoments:
         """Return what is observed of each record of a group, with the stated prior."""
+
+    def parameters_by_group(self) -> tuple[str, ...]:
+        """Return the names of the parameters that each group has; groups have all others in common."""
+        return self.parameters
+
+    def group_facts(self, column: str, estimates: Sequence[float]) -> tuple[Fact, ...]:
+        """Return the result for an average group, given the estimates of what the groups have in common."""
+        return self.findings(column, estimates[: len(self.parameters)]).facts
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,7 @@ class GroupedModel(NoisyStatistics):
         value_column: the name of the column that the model of a group reads; None if it is the only other column.
         keys: the public keys of the groups; or the published keys if the keys are found in the data, none before.
         key_delta: the delta of the keys that are found in the data; None if the keys are listed.
+        parents: the larger groups that contain the groups; None if there are none.
     """
 
     inference_options: ClassVar[type[InferenceOptions]] = GroupInference  # type: ignore[assignment]
@@ -65,6 +81,7 @@ class GroupedModel(NoisyStatistics):
     value_column: str | None
     keys: tuple[str, ...]
     key_delta: Decimal | None = None
+    parents: LargerGroups | None = None
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
@@ -87,31 +104,58 @@ class GroupedModel(NoisyStatistics):
 
     @property
     def columns(self) -> tuple[AnyColumn, ...]:
-        """The column of keys, and the column that the model of a group reads."""
-        return (Column(KEY, self.keys if self.key_delta is None else (), is_key=True), *self.base.columns)
+        """The column of keys, that of larger groups if there are any, and the column that the model of a group reads.
+
+        A record is in a group if it has the keys of the group and of the larger group.
+        """
+        if self.parents is None:
+            return (Column(KEY, self.keys if self.key_delta is None else (), is_key=True), *self.base.columns)
+        keys = Column(KEY, self.keys, is_key=True, within=self.parents.keys)
+        return (keys, Column(PARENT, self.parents.names, is_key=True), *self.base.columns)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of both columns; the second one is empty if it is the only other column."""
-        return (self.key_column, self.value_column or "")
+        """The names of the columns; the last one is empty if it is the only other column."""
+        between = () if self.parents is None else (self.parents.column,)
+        return (self.key_column, *between, self.value_column or "")
+
+    @property
+    def sums_squares(self) -> bool:  # type: ignore[override]
+        """Whether the statistic of a group holds the sum of squares."""
+        return self.base.sums_squares
+
+    @property
+    def group_keys(self) -> tuple[str, ...]:
+        return self.keys
 
     @property
     def group_parameters(self) -> tuple[str, ...]:
-        return self.base.parameters
+        return self.base.parameters_by_group()
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The mean and the standard deviation of each parameter over the groups, and the mean number of records."""
-        names = self.group_parameters
-        if len(names) == 1:
-            return ("mean", "sd", "records")
-        return (*(f"mean {name}" for name in names), *(f"sd {name}" for name in names), "records")
+        """The mean and the standard deviations of each parameter over the groups, and the mean number of records.
+
+        With larger groups, the standard deviations are those of groups in one larger group, and of the means of larger
+        groups.
+        """
+        if self.base.sums_squares:
+            return ("mean", "sd", "sd within", "records")
+        between = ("sd of larger groups",) if self.parents is not None and self.parents.pooled else ()
+        if len(self.group_parameters) == 1:
+            return ("mean", "sd", *between, "records")
+        return (*(f"{what} {name}" for what in ("mean", "sd", *between) for name in self.group_parameters), "records")
 
     @property
     def component_names(self) -> tuple[str, ...]:
         """The names of the components of one group's statistic."""
         values = self.base.columns[0]
-        return ("sum", "valid") if isinstance(values, NumericColumn) else tuple(values.levels)
+        if not isinstance(values, NumericColumn):
+            return tuple(values.levels)
+        return ("sum", "square", "valid") if self.base.sums_squares else ("sum", "valid")
+
+    def draw_outcomes(self, parameter: float, common: Sequence[float], size: int, rng: np.random.Generator) -> Floats:
+        return self.base.draw_outcomes(parameter, common, size, rng)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the predictive law of a record of a new group; empty if the mean parameters do not give it."""
@@ -121,7 +165,7 @@ class GroupedModel(NoisyStatistics):
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the result for an average group."""
-        facts = self.base.findings(column, estimates[: len(self.group_parameters)]).facts
+        facts = self.base.group_facts(column, estimates)
         if not self.base.has_linear_mean:  # the mean of a convex function is not that function of the mean
             names = self.group_parameters
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
@@ -138,25 +182,38 @@ class GroupedModel(NoisyStatistics):
             2 * steps, and its squared L2 norm 2 * steps^2, attained at a bound. Under replace-one, two groups change by
             these amounts. Within one group, the sum changes by at most 2 * steps if the number of records stays the
             same. With one group, the limits are those of ``sum_statistic``. If the keys are found in the data, these
-            are the limits for the groups that both neighbors have; see ``KeyThreshold`` for all others.
+            are the limits for the groups that both neighbors have; see ``KeyThreshold`` for all others. With squares, a
+            record adds (2 v, v^2, 1) in one group, in units of steps^2 and with |v| <= 1, hence at most (2, 1, 1) in
+            each component. Within one group, two records differ by (2 d, d s, 0) with d = v - w and |s| = |v + w| <= 2
+            - |d|. The larger one of these is 2 |d| <= 4, and their sum at most 4 |d| - d^2 <= 4, so that (4, 0, 0)
+            costs at least as much.
         Source: design notes, groups.
         """
         add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
         keys = self.keys if self.key_delta is None else ("one key", "another key")
-        other, several = keys[-1], len(keys) > 1
+        several = len(keys) > 1
+        first_key, other_key = (self._cells_of(keys, group) for group in (0, -1))
         names = GroupNames(self.keys, self.component_names)
         found = FoundGroups((KEY, values.role))
         if not isinstance(values, NumericColumn):
             table = TableCounts((KEY, values.role), (len(keys), len(values.levels)))
             first, second = values.levels[0], values.levels[1]
-            witness = Witness((keys[0], first), None if add_remove else (other, second))
+            witness = Witness((*first_key, first), None if add_remove else (*other_key, second))
             largest = 1 if add_remove else 2
             if self.key_delta is None:
                 return Statistic(names, (table,), largest, witness, largest, largest_change=1)
             return Statistic(names, (found,), largest, witness, largest, largest_change=1, shifts=((1,) * largest,))
         steps = values.steps
         upper, lower = values.cell(1.0), values.cell(0.0)
-        witness = Witness((keys[0], upper), None if add_remove else (other, lower))
+        witness = Witness((*first_key, upper), None if add_remove else (*other_key, lower))
+        if self.base.sums_squares:
+            one, change = (2 * steps**2, steps**2, steps**2), 4 * steps**2
+            shifts = (one,) if add_remove else ((change,), *([one + one] if several else []))
+            apart = None if add_remove else Witness((*first_key, upper), (*first_key, lower))
+            l1, squared = max(map(sum, shifts)), max(sum(x * x for x in shift) for shift in shifts)
+            squares = SumsByGroup((KEY, values.role), len(keys), squares=True)
+            largest = max(map(max, shifts))
+            return Statistic(names, (squares,), l1, witness, squared, apart, largest_change=largest, shifts=shifts)
         l1 = 4 * steps if several and not add_remove else 2 * steps
         squared = 2 * steps**2 if add_remove else 4 * steps**2
         one_group, two_groups = (steps, steps), (steps,) * 4
@@ -165,6 +222,10 @@ class GroupedModel(NoisyStatistics):
         largest = steps if add_remove else 2 * steps
         return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 
+    def _cells_of(self, keys: Sequence[str], group: int) -> tuple[str, ...]:
+        """Return the cells of a record of a group in the columns of keys."""
+        return (keys[group],) if self.parents is None else (keys[group], self.parents.keys[group])
+
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyGroups:
@@ -172,7 +233,9 @@ class GroupedModel(NoisyStatistics):
         import numpy as np
 
         observed = np.array(released, dtype=np.int64).reshape(len(self.keys), len(self.component_names))
-        return NoisyGroups(self.base.group_outcome(), observed, noise, self.key_threshold(noise, policy))
+        larger = self.parents if self.parents is not None and self.parents.pooled else None
+        parents = None if larger is None else np.array(larger.index, dtype=np.int64)
+        return NoisyGroups(self.base.group_outcome(), observed, noise, self.key_threshold(noise, policy), parents)
 
     def key_threshold(self, noise: NoiseLaw, policy: RecordPolicy) -> KeyThreshold | None:
         """Return the rule for keys that are found in the data; the noisy counts of a group add up to its records."""

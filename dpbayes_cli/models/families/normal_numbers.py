@@ -73,6 +73,24 @@ class NormalNumbers(NumberFamily):
         return first, second
 
 
+@dataclass(frozen=True)
+class UniformMean(NormalNumbers):
+    """Normal numbers of known variance, with a uniform prior on their mean, which has the stated mean and variance."""
+
+    @property
+    def prior_range(self) -> tuple[float, float]:
+        """The interval of the mean."""
+        reach = (3.0 * self.prior_variance) ** 0.5
+        return self.prior_mean - reach, self.prior_mean + reach
+
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
+        return rng.uniform(*self.prior_range, size)
+
+    def log_prior(self, coordinate: Floats) -> Floats:
+        low, high = self.prior_range
+        return np.where((coordinate >= low) & (coordinate <= high), 0.0, -np.inf)
+
+
 def interval_moments(mean: Floats, sd: Floats, order: int) -> Floats:
     """Return E[v^k; -1 <= v <= 1] for k = 0..order, v ~ N(mean, sd^2).
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import expit, ndtr
+from scipy.special import expit, gammainccinv, ndtr, ndtri
 
 from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.noisy_observation import GroupedMoments
 from dpbayes_cli.core.record_law import RecordLaw
-from dpbayes_cli.models.families.normal_numbers import interval_moments
-from dpbayes_cli.models.families.number_families import log_gamma_draws
+from dpbayes_cli.models.families.normal_numbers import NormalNumbers, UniformMean, interval_moments
+from dpbayes_cli.models.families.number_families import NumberLaw, log_gamma_draws
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -20,6 +21,34 @@ _MAX_LOG_RATIO = 100.0
 """Logarithms of standard deviations are limited to this, because a search may try values of negligible probability."""
 _LEAST_SD = 1e-9
 """The smallest standard deviation in units of the range; it is far below the grid."""
+
+
+def moments_at(
+    column: NumericColumn, mean: Floats, sd: Floats, *, counted: bool, inside: bool
+) -> tuple[Floats, Floats]:
+    """Return mean and covariance of what a normal number adds to the statistic; see ``NormalRecords``.
+
+    Args:
+        column: the bounds and the grid of the number.
+        mean, sd: the law of the number, of the same shape.
+        counted, inside: see ``NormalRecords``.
+    """
+    half, middle = (column.upper - column.lower) / 2.0, (column.upper + column.lower) / 2.0
+    mean, sd = (mean - middle) / half, sd / half
+    power = interval_moments(mean, sd, 4)
+    if column.outside == "clamp":
+        below, above = ndtr((-1.0 - mean) / sd), ndtr((mean - 1.0) / sd)
+        power = power + above + below * np.array([1.0, -1.0, 1.0, -1.0, 1.0]).reshape(-1, *[1] * mean.ndim)
+        power[0] = 1.0
+    elif inside:
+        power = power / power[0]
+    terms = [(1, 2.0), (2, 1.0), (0, 1.0)][: 3 if counted else 2]  # powers of v, and their weights
+    scale = float(column.steps) ** 2
+    first = np.stack([w * power[k] for k, w in terms], axis=-1)
+    second = np.stack([w * x * power[k + j] for k, w in terms for j, x in terms], axis=-1)
+    second = second.reshape(*first.shape, len(terms))
+    covariance = second - first[..., :, None] * first[..., None, :]
+    return first * scale, covariance * scale**2
 
 
 @dataclass(frozen=True)
@@ -39,6 +68,18 @@ class NormalRecords(RecordLaw):
     inside: bool
     dimension: ClassVar[int] = 2
 
+    @abstractmethod
+    def family_of_mean(self, sd: float) -> NormalNumbers:
+        """Return the law of numbers with a known standard deviation, with the prior of their mean."""
+
+    @abstractmethod
+    def sd_quantiles(self, levels: Floats) -> Floats:
+        """Return quantiles of the prior of the standard deviation; of a number in the middle of the bounds."""
+
+    @abstractmethod
+    def log_sd_prior(self, log_sd: Floats) -> Floats:
+        """Return the log prior density of the log of this standard deviation, up to a constant, elementwise."""
+
     @property
     @abstractmethod
     def conjugate_prior(self) -> tuple[float, float, float, float]:
@@ -47,22 +88,8 @@ class NormalRecords(RecordLaw):
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of (2 v, v^2, 1), where v is the scaled number; a dropped number adds zeros."""
         parameters = self.parameters(points)
-        half, middle = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
-        mean, sd = (parameters[..., 0] - middle) / half, np.sqrt(parameters[..., 1]) / half
-        power = interval_moments(mean, sd, 4)
-        if self.column.outside == "clamp":
-            below, above = ndtr((-1.0 - mean) / sd), ndtr((mean - 1.0) / sd)
-            power = power + above + below * np.array([1.0, -1.0, 1.0, -1.0, 1.0]).reshape(-1, *[1] * mean.ndim)
-            power[0] = 1.0
-        elif self.inside:
-            power = power / power[0]
-        terms = [(1, 2.0), (2, 1.0), (0, 1.0)][: 3 if self.counted else 2]  # powers of v, and their weights
-        scale = float(self.column.steps) ** 2
-        first = np.stack([w * power[k] for k, w in terms], axis=-1)
-        second = np.stack([w * x * power[k + j] for k, w in terms for j, x in terms], axis=-1)
-        second = second.reshape(*first.shape, len(terms))
-        covariance = second - first[..., :, None] * first[..., None, :]
-        return first * scale, covariance * scale**2
+        mean, sd = parameters[..., 0], np.sqrt(parameters[..., 1])
+        return moments_at(self.column, mean, sd, counted=self.counted, inside=self.inside)
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the sds of the normal-inverse-gamma posterior after n records whose sums equal their expectations."""
@@ -92,6 +119,32 @@ class NormalRecords(RecordLaw):
 
 
 @dataclass(frozen=True)
+class NormalGroups(GroupedMoments):
+    """The law of the numbers of groups that have the same variance, under the stated prior of ``Normal``.
+
+    Under the default prior, the mean of a group is uniform between the bounds, and the standard deviation has the
+    half-normal prior that the model has if the mean is in the middle between the bounds.
+    """
+
+    column: NumericColumn
+    prior: NormalRecords
+
+    def law_at(self, sd: float) -> NumberLaw:
+        family = self.prior.family_of_mean(sd)
+        return NumberLaw(family, self.column, centered=True, inside=self.column.outside == "drop")
+
+    def moments_at(self, mean: Floats, sd: float) -> tuple[Floats, Floats]:
+        inside = self.column.outside == "drop"
+        return moments_at(self.column, mean, np.full_like(mean, sd), counted=False, inside=inside)
+
+    def sd_quantiles(self, levels: Floats) -> Floats:
+        return self.prior.sd_quantiles(levels)
+
+    def log_sd_prior(self, log_sd: Floats) -> Floats:
+        return self.prior.log_sd_prior(log_sd)
+
+
+@dataclass(frozen=True)
 class ConjugateNormalRecords(NormalRecords):
     """The law under a normal-inverse-gamma prior.
 
@@ -110,6 +163,15 @@ class ConjugateNormalRecords(NormalRecords):
     @property
     def conjugate_prior(self) -> tuple[float, float, float, float]:
         return self.prior_mean, self.strength, self.shape, self.rate
+
+    def family_of_mean(self, sd: float) -> NormalNumbers:
+        return NormalNumbers(self.prior_mean, sd**2 / self.strength, sd**2)
+
+    def sd_quantiles(self, levels: Floats) -> Floats:
+        return np.asarray(np.sqrt(self.rate / gammainccinv(self.shape, levels)))
+
+    def log_sd_prior(self, log_sd: Floats) -> Floats:
+        return np.asarray(-2.0 * self.shape * log_sd - self.rate * np.exp(-2.0 * log_sd))
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         log_precision = log_gamma_draws(self.shape, size, rng) - np.log(self.rate)
@@ -150,6 +212,21 @@ class BoundedNormalRecords(NormalRecords):
         """A prior that weighs a hundredth of a record; its typical standard deviation is a hundredth of the range."""
         width = self.column.upper - self.column.lower
         return (self.column.lower + self.column.upper) / 2.0, 0.01, 0.01, 0.01 * (width / 100.0) ** 2
+
+    def family_of_mean(self, sd: float) -> NormalNumbers:
+        lower, upper = self.column.lower, self.column.upper
+        return UniformMean((lower + upper) / 2.0, (upper - lower) ** 2 / 12.0, sd**2)
+
+    @property
+    def _scale(self) -> float:
+        """The scale of the standard deviation, for a mean in the middle between the bounds."""
+        return self.spread * (self.column.upper - self.column.lower) / 4.0
+
+    def sd_quantiles(self, levels: Floats) -> Floats:
+        return np.asarray(self._scale * ndtri((1.0 + levels) / 2.0))
+
+    def log_sd_prior(self, log_sd: Floats) -> Floats:
+        return np.asarray(log_sd - 0.5 * np.exp(2.0 * log_sd) / self._scale**2)
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         return np.column_stack([rng.logistic(size=size), np.log(np.abs(rng.standard_normal(size)))])

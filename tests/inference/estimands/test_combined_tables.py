@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, stats
+from scipy import integrate, stats
 
-from dpbayes_cli.inference.estimands.combined_tables import Rule, combine
+from dpbayes_cli.api.combined import combine
+from dpbayes_cli.inference.estimands.combined_tables import Rule
 
 
 def test_the_usual_approximation_is_the_formula_of_the_papers() -> None:
@@ -34,7 +35,7 @@ def test_the_interval_integrates_over_the_variance(between: float, within: float
         return float(value / law.sf(within)) - 0.95
 
     combined = combine(q, np.full(m, within), interval=0.9)
-    assert float(combined.high) == pytest.approx(optimize.brentq(tail, 0.01, 20.0), rel=2e-3)
+    assert abs(tail(float(combined.high))) < 2e-4
     assert float(combined.low) == pytest.approx(-float(combined.high), abs=1e-9)
 
 
@@ -42,7 +43,7 @@ def test_a_mixture_has_the_quantiles_of_its_normal_laws() -> None:
     q, v = np.array([[0.0, 5.0], [3.0, 5.0]]), np.array([[1.0, 4.0], [0.25, 4.0]])
     combined = combine(q, v, interval=0.8, rule="mixture")
     for end, probability in ((combined.low, 0.1), (combined.high, 0.9)):
-        assert stats.norm.cdf(end[0], q[:, 0], v[:, 0] ** 0.5).mean() == pytest.approx(probability)
+        assert np.mean(stats.norm.cdf(end[0], q[:, 0], v[:, 0] ** 0.5)) == pytest.approx(probability)
     assert float(combined.high[1]) == pytest.approx(5.0 + 2.0 * float(stats.norm.ppf(0.9)))
 
 

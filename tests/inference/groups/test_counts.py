@@ -74,6 +74,17 @@ def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> No
     assert np.abs(reported[:, pairs.pair_of].T - np.mean(cdfs, axis=0)).max() < 4e-3
 
 
+@pytest.mark.parametrize("may_be_empty", [True, False])
+def test_distribution_functions_of_small_groups_are_those_of_tables(may_be_empty: bool) -> None:
+    pairs = noisy_pairs(OBSERVED, (component_noise(NOISES[0], 1),) * 2, may_be_empty=may_be_empty)
+    law = BinaryPrior(1.0, 1.0, True).law(np.array([[0.3, 1.0, 0.1, 0.7]]))
+    below = beta_cdf_tables(THRESHOLDS, float(law.a[0]), float(law.b[0]), pairs.successes.nodes, pairs.failures.nodes)
+    table, _ = pairs.grid.tables(law)
+    found, above = distribution_functions(pairs, law, logit(THRESHOLDS), THRESHOLDS[3:4])
+    np.testing.assert_allclose(found, pairs.sums(below * table) / pairs.sums(table), atol=4e-3)
+    np.testing.assert_allclose(above, 1.0 - found[3], atol=1e-6)
+
+
 def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
     """Three groups: all weights are computed by enumeration, for the points that the sampler chose."""
     rng, noise = np.random.default_rng(5), NOISES[0]

@@ -1,0 +1,214 @@
+"""Infer the means of groups of normal numbers of unknown variance, which is the same in all groups.
+
+Given the standard deviation within groups, the noisy sums and sizes have the posterior of ``sums``. Their evidence, the
+density of the total of the noisy sums of squares (``squares``) and the prior give the posterior density of the standard
+deviation. It is computed at a few nodes that are evenly spaced on the log scale, and posteriors are averaged over them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.core.noisy_observation import GroupedMoments, GroupedSums, NoisyGroups
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
+from dpbayes_cli.inference.groups.squares import SquareTotal
+from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
+from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior
+from dpbayes_cli.inference.groups.sums import fit_sums
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+_POINTS, _PILOT_POINTS = 128, 16
+"""The numbers of points of hyperparameters that are weighted by the sums of squares, and of those of a pilot."""
+_SHARE = 0.25
+"""The share of the usual number of draws of hyperparameters at each node."""
+_PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS, _FULL_NODES = 100, 9, 6, 5
+_RANGE = np.array([1e-4, 1.0 - 1e-4])
+"""The levels of the quantiles of the prior between which the standard deviation is searched."""
+_SPACING, _REACH, _MOST_NODES = 1.0, 2.5, 24
+"""The nodes are one posterior standard deviation apart, and reach to 2.5 of these; more are added while the last ones
+matter."""
+_NEGLIGIBLE = 0.01
+_GRID = 2001
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """The posterior given one standard deviation, and the log posterior density of its log, up to a constant."""
+
+    fit: SumFit
+    sample: WeightedPoints
+    log_density: float
+
+
+class _Groups:
+    """The observation, seen as noisy sums given the standard deviation."""
+
+    def __init__(self, observation: NoisyGroups, outcome: GroupedMoments, pooling: Pooling) -> None:
+        self._observation, self._outcome, self.pooling = observation, outcome, pooling
+        self._sums = replace(observation, observed=observation.observed[:, [0, 2]])
+
+    def __len__(self) -> int:
+        return len(self._observation.observed)
+
+    def part(self, groups: slice) -> _Groups:
+        """Return some of the groups."""
+        part = replace(self._observation, observed=self._observation.observed[groups])
+        return _Groups(part, self._outcome, self.pooling)
+
+    @property
+    def range(self) -> Floats:
+        """The range of the log of the standard deviation."""
+        return np.log(self._outcome.sd_quantiles(_RANGE))
+
+    def _given(self, sd: float) -> tuple[NoisyGroups, GroupedSums]:
+        steps = self._outcome.column.steps
+        outcome = GroupedSums(self._outcome.law_at(sd), steps, 2 * steps, steps)
+        return replace(self._sums, outcome=outcome), outcome
+
+    def fit(self, log_sd: float, rng: np.random.Generator) -> SumFit:
+        """Return the posterior given the noisy sums and sizes, and the standard deviation."""
+        return fit_sums(*self._given(float(np.exp(log_sd))), self.pooling, rng, _SHARE)
+
+    def node(self, log_sd: float, rng: np.random.Generator) -> _Node:
+        """Return the posterior given everything that was released, and the standard deviation."""
+        fit = self.fit(log_sd, rng)
+        points = fit.sample.thin(_POINTS, rng)
+        weights = self._squares(log_sd, fit).log_density(points)
+        total = float(np.logaddexp.reduce(weights)) + fit.sample.log_mass + self._log_prior(log_sd, fit)
+        return _Node(fit, WeightedPoints(points, normalized(weights)), total)
+
+    def log_densities(self, log_sds: Floats, reference: SumFit, rng: np.random.Generator) -> Floats:
+        """Return rough log posterior densities of log standard deviations, up to a constant, from one posterior."""
+        points = reference.sample.thin(_PILOT_POINTS, rng)
+        before, result = reference.likelihood.log_posterior(points), []
+        for log_sd in log_sds.tolist():
+            observation, outcome = self._given(float(np.exp(log_sd)))
+            moments, nodes = type(reference.moments)(outcome), reference.likelihood
+            likelihood = SumLikelihood(observation, outcome, moments, self.pooling, nodes.numbers, nodes.coordinates)
+            fit = replace(reference, likelihood=likelihood, outcome=outcome, moments=moments)
+            change = likelihood.log_posterior(points) - before + self._squares(log_sd, fit).log_density(points)
+            result.append(float(np.logaddexp.reduce(change)) + self._log_prior(log_sd, fit))
+        return np.nan_to_num(np.array(result), nan=-1e300, neginf=-1e300)
+
+    def _squares(self, log_sd: float, fit: SumFit) -> SquareTotal:
+        return SquareTotal(self._observation, self._outcome, float(np.exp(log_sd)), fit)
+
+    def _log_prior(self, log_sd: float, fit: SumFit) -> float:
+        """Return the log prior density, and the missing constant of the prior of the center given the deviation."""
+        law = fit.outcome.law
+        grid = np.linspace(*law.prior_range, _GRID)
+        values = law.log_prior(grid[:, None])
+        constant = np.logaddexp.reduce(values) + np.log(grid[1] - grid[0]) if self.pooling == "partial" else 0.0
+        return float(self._outcome.log_sd_prior(np.array(log_sd)) - constant)
+
+
+def infer_grouped_moments(
+    observation: NoisyGroups, outcome: GroupedMoments, pooling: Pooling, samples: int, rng: np.random.Generator
+) -> GroupedPosterior:
+    """Return the posterior of the mean of each group; see ``infer_groups``."""
+    groups = _Groups(observation, outcome, pooling)
+    places, nodes = _nodes(groups, rng)
+    densities = np.array([node.log_density for node in nodes])
+    weights = normalized(densities)
+    posteriors = [SumPosterior(node.fit, node.sample, rng) for node in nodes]
+    order = np.argsort(-weights)
+    main = posteriors[order[0]]
+    main.combine([posteriors[k] for k in order[1:]], weights[order])
+
+    def choose(size: int, generator: np.random.Generator) -> tuple[Floats, list[np.ndarray]]:
+        """Draw log standard deviations, and divide the draws among the nodes next to them."""
+        log_sd = _draw(places, densities, size, generator)
+        step = (places[1] - places[0]) if len(places) > 1 else 1.0
+        near = np.clip(np.floor((log_sd - places[0]) / step + generator.random(size)), 0, len(places) - 1)
+        return log_sd, [np.flatnonzero(near == k) for k in range(len(places))]
+
+    def draw(size: int, generator: np.random.Generator) -> Floats:
+        _, chosen = choose(size, generator)
+        result = np.empty((size, len(groups), 1))
+        for posterior, rows in zip(posteriors, chosen, strict=True):
+            if len(rows):
+                result[rows] = posterior.draw(len(rows), generator)
+        return result
+
+    result: GroupedPosterior = main.summarize(1, rng)
+    log_sd, chosen = choose(samples, rng)
+    draws, new_group = np.empty((samples, 4)), np.empty((samples, 1))
+    draws[:, 2] = np.exp(log_sd)
+    for posterior, rows in zip(posteriors, chosen, strict=True):
+        if len(rows):
+            shared, new = posterior.draw_hyperparameters(len(rows), rng)
+            draws[rows[:, None], [0, 1, 3]], new_group[rows, 0] = shared, new
+    return replace(
+        result,
+        hyperparameters=("mean", "sd", "sd within", "records"),
+        draws=draws,
+        new_group=new_group,
+        method=f"{result.method}; one standard deviation within all groups, from the noisy sums of squares, on a grid",
+        sampler=draw,
+    )
+
+
+def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Node]]:
+    """Return evenly spaced log standard deviations where their posterior is, and the posteriors given them."""
+    low, high = groups.range
+    center, sd = _pilot(groups, rng)
+    step = _SPACING * sd
+    places = np.arange(-_REACH, _REACH + 0.1) * step + center
+    places = places[(places >= low - step) & (places <= high + step)]
+    nodes = {place: groups.node(place, rng) for place in places.tolist()}
+    while len(nodes) < _MOST_NODES:
+        ends = sorted(nodes)
+        weights = normalized(np.array([nodes[place].log_density for place in ends]))
+        more = []
+        if weights[0] > _NEGLIGIBLE and ends[0] - step > low - step:
+            more.append(ends[0] - step)
+        if weights[-1] > _NEGLIGIBLE and ends[-1] + step < high + step:
+            more.append(ends[-1] + step)
+        if not more:
+            break
+        nodes |= {place: groups.node(place, rng) for place in more}
+    ends = sorted(nodes)
+    return np.array(ends), [nodes[place] for place in ends]
+
+
+def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float]:
+    """Return about the posterior mean and standard deviation of the log standard deviation."""
+    few = groups.part(slice(None, None, max(1, len(groups) // _PILOT_GROUPS)))
+    low, high = groups.range.tolist()
+    center, reach, sd = (low + 3.0 * high) / 4.0, (high - low) / 2.0, high - low
+    for _ in range(_MAX_PILOTS):
+        grid = np.linspace(max(low, center - reach), min(high, center + reach), _PILOT_NODES)
+        weights = normalized(few.log_densities(grid, few.fit(center, rng), rng))
+        center, gap = float(weights @ grid), grid[1] - grid[0]
+        sd = float(np.sqrt(weights @ (grid - center) ** 2))
+        if sd > gap:
+            break
+        sd = max(sd, 0.5 * gap)
+        reach = 3.5 * sd
+    if len(few) == len(groups):
+        return center, sd
+    away = sd * np.linspace(-2.0, 2.0, _FULL_NODES)
+    curve = np.polyfit(away, groups.log_densities(center + away, groups.fit(center, rng), rng), 2)
+    if curve[0] >= 0.0:
+        return center, sd
+    peak = float(np.clip(-curve[1] / (2.0 * curve[0]), away[0], away[-1]))
+    return center + peak, min(sd, float((-2.0 * curve[0]) ** -0.5))
+
+
+def _draw(places: Floats, densities: Floats, size: int, rng: np.random.Generator) -> Floats:
+    """Draw from the density whose logarithm is a cubic spline through given values, shape (size,)."""
+    if len(places) == 1:
+        return np.full(size, places[0])
+    grid = np.linspace(places[0], places[-1], _GRID)
+    spline = CubicSpline(places, densities, bc_type="natural")(grid)
+    cumulative = np.concatenate([[0.0], np.cumsum(normalized(spline))])
+    edges = np.concatenate([grid[:1], (grid[1:] + grid[:-1]) / 2.0, grid[-1:]])
+    return np.asarray(np.interp(rng.random(size), cumulative / cumulative[-1], edges))

@@ -1,0 +1,120 @@
+"""The posterior of category probabilities of groups within larger groups.
+
+As with one level (``counts``), each category is inferred against all others, in a model of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit
+
+from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
+from dpbayes_cli.inference.groups.component_noise import component_noise
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
+from dpbayes_cli.inference.groups.nested_counts import NestedCounts, infer_nested_counts
+from dpbayes_cli.inference.groups.nested_summary import summarize_nested
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
+    from dpbayes_cli.inference.groups.nested import NestedSample
+
+    Part = tuple[NestedCounts, NestedSample]
+
+NESTED_METHOD = (
+    "each group's {latent} and each larger group's mean are summed out given the common mean, the spreads of larger "
+    "groups and of groups, and a learned law of group sizes; these hyperparameters are drawn with importance weights"
+)
+_FEW_ESS = 64.0
+
+
+def infer_nested_categories(
+    observation: NoisyGroups, outcome: GroupedCounts, parents: Integers, samples: int, rng: np.random.Generator
+) -> GroupedPosterior:
+    """Return the posterior of the category probabilities of each group and of each larger group; see ``infer_groups``.
+
+    Args:
+        parents: for each group the index of the larger group that contains it, shape (n_groups,).
+    """
+    concentration, observed = np.array(outcome.concentration), np.asarray(observation.observed, dtype=np.int64)
+    n_categories = len(concentration)
+    noises = component_noise(observation.noise, 1), component_noise(observation.noise, n_categories - 1)
+    parts: list[Part] = []
+    for k in range(n_categories if n_categories > 2 else 1):
+        pairs = np.stack([observed[:, k], observed.sum(axis=1) - observed[:, k]], axis=1)
+        prior = float(concentration[k]), float(concentration.sum() - concentration[k])
+        parts.append(infer_nested_counts(pairs, parents, noises, prior, rng))
+    summaries, larger = zip(*(summarize_nested(*part, rng) for part in parts), strict=True)
+    draws, new_group = _hyperparameters(parts, samples, rng)
+    names = [f" {k}" for k in range(len(parts))] if len(parts) > 1 else [""]
+    ess = min(sample.points.ess for _, sample in parts)
+    return GroupedPosterior(
+        means=np.stack([each.means for each in summaries], axis=1),
+        sds=np.stack([each.sds for each in summaries], axis=1),
+        quantiles=np.stack([each.quantiles for each in summaries], axis=1),
+        sizes=summaries[0].sizes,
+        above=np.stack([each.above for each in summaries], axis=1),
+        hyperparameters=(*(f"{s}{k}" for s in ("mean", "sd", "sd of larger groups") for k in names), "records"),
+        draws=draws,
+        new_group=new_group,
+        method=NESTED_METHOD.format(latent="latent counts"),
+        monte_carlo=max(each.monte_carlo for each in summaries),
+        sampler=lambda size, generator: _draw(parts, observed, size, generator, observation),
+        warnings=nested_warnings(ess),
+        larger=LargerSummary(
+            *(
+                np.concatenate([getattr(each, name) for each in larger], axis=1)
+                for name in LargerSummary.__annotations__
+            )
+        ),
+    )
+
+
+def nested_warnings(ess: float) -> tuple[str, ...]:
+    """Warn if few draws of the hyperparameters have most of the weight."""
+    return () if ess >= _FEW_ESS else (f"the draws of the hyperparameters are worth only {ess:.0f} independent ones",)
+
+
+def _hyperparameters(parts: list[Part], size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return draws of the hyperparameters, and of the probabilities of a new group in a new larger group."""
+    points = np.stack([sample.points.resample(size, rng) for _, sample in parts], axis=2)
+    phi, nu, kappa = expit(points[:, 0]), np.exp(-points[:, 1]), np.exp(-points[:, 2])
+    between = phi * (1.0 - phi) / (1.0 + nu)
+    within = between * nu / (1.0 + kappa)
+    draws = np.concatenate([phi, np.sqrt(within), np.sqrt(between), np.exp(points[:, 3, :1])], axis=1)
+    if len(parts) == 1:
+        location = _probabilities(rng, np.concatenate([phi, 1.0 - phi], axis=1) * nu)
+        return draws, _probabilities(rng, location * kappa)[:, :1]
+    nu, kappa = (np.exp(np.log(each).mean(axis=1, keepdims=True)) for each in (nu, kappa))
+    location = _probabilities(rng, phi / phi.sum(axis=1, keepdims=True) * nu)
+    return draws, _probabilities(rng, location * kappa)
+
+
+def _probabilities(rng: np.random.Generator, concentration: Floats) -> Floats:
+    """Draw from Dirichlet laws, one in each row."""
+    gammas = rng.standard_gamma(np.maximum(concentration, 1e-10)) + 1e-300
+    return np.asarray(gammas / gammas.sum(axis=1, keepdims=True))
+
+
+def _draw(
+    parts: list[Part], observed: Integers, size: int, rng: np.random.Generator, observation: NoisyGroups
+) -> Floats:
+    """Draw the groups' parameters, shape (size, n_groups, n_parameters).
+
+    With several categories, the drawn means of a larger group are divided by their sum, and the other hyperparameters
+    are those of ``CategoryLaw``.
+    """
+    if len(parts) == 1:
+        return parts[0][0].draw(parts[0][1], size, rng)[1][:, :, None]
+    parents, noise = parts[0][0].parents, component_noise(observation.noise, 1)
+    points = np.stack([sample.points.resample(size, rng) for _, sample in parts], axis=2)
+    result = np.empty((size, len(parents), len(parts)))
+    for i, point in enumerate(points):
+        columns = [law.grid.draw(sample.location_weights(point[:, k]), rng) for k, (law, sample) in enumerate(parts)]
+        means, kappa = expit(np.stack(columns, axis=1)), float(np.exp(-point[2].mean()))
+        for s, mean in enumerate(means):
+            law = CategoryLaw(mean / mean.sum() * kappa, float(np.exp(point[3, 0])), float(np.exp(point[4, 0])))
+            result[i, parents == s] = draw_categories(observed[parents == s], noise, law, rng)
+    return result

@@ -1,0 +1,87 @@
+"""What the noisy sums of squares of all groups tell, given their noisy sums and noisy sizes.
+
+Of the sums of squares, only one weighted total over the groups is used; its weights depend on the noisy sizes alone.
+Given the sums, the sizes and the hyperparameters, groups are independent, so that the total is nearly normal. Its mean
+and its variance are those of its parts, averaged over each group's posterior given its noisy sum and size. Given its
+number of records and its parameter, the sum and the sum of squares of a group are taken as jointly normal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.core.noisy_observation import GroupedMoments, NoisyGroups
+from dpbayes_cli.inference.groups.noisy_normal import relative_density
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.inference.groups.sum_summaries import SumFit
+
+_STEP = 0.2
+"""The step of numerical derivatives by the sum, in standard deviations of the sum."""
+_LEAST_VARIANCE = 1e-16
+"""Of numbers with a smaller variance, nearly all are clamped to one bound; squares then have no variance either."""
+_TYPICAL_VARIANCE = 0.05
+"""The assumed variance of the square of a number, if the bounds are -1 and 1; it affects the weights of groups only."""
+
+
+class SquareTotal:
+    """The law of the weighted total of the noisy sums of squares, in squared grid steps."""
+
+    def __init__(self, observation: NoisyGroups, outcome: GroupedMoments, sd: float, fit: SumFit) -> None:
+        """Compute the weights.
+
+        Args:
+            observation: the noisy sums, sums of squares and sizes.
+            outcome: the law of a record.
+            sd: the standard deviation of a number in a group.
+            fit: the posterior of the groups given their noisy sums and sizes, and this standard deviation.
+        """
+        self._noise, self._outcome, self._sd, self._fit = observation.noise, outcome, sd, fit
+        self._unit = float(outcome.column.steps) ** 2
+        self._sums = observation.observed[:, 0].astype(np.float64)
+        squares, sizes = observation.observed[:, 1:].T / self._unit
+        self._noise_variance = observation.noise.variance / self._unit**2
+        near = np.maximum(sizes, 1.0)
+        self._weights = near / (self._noise_variance + _TYPICAL_VARIANCE * near)
+        self._weights /= self._weights.sum()
+        self._observed = float(self._weights @ squares)
+
+    def log_density(self, points: Floats) -> Floats:
+        """Return the log density of the total given points of hyperparameters, up to a constant, shape (n_points,)."""
+        mean, variance = np.zeros(len(points)), np.full(len(points), self._noise_variance * (self._weights**2).sum())
+        for each in self._fit.likelihood.terms(points):
+            weights = self._weights[each.groups]
+            first, second = (
+                ((each.sizes @ (each.density * part)) * each.population).sum(axis=2) / each.evidence
+                for part in self._moments(each.groups)
+            )
+            mean += weights @ first
+            variance += weights**2 @ np.maximum(second - first**2, 0.0)
+        return np.asarray(-0.5 * ((self._observed - mean) ** 2 / variance + np.log(variance)))
+
+    def _moments(self, groups: slice) -> tuple[Floats, Floats]:
+        """Return E[squares] and E[squares^2] given size, coordinate and noisy sum, (n, n_sizes, n_coordinates)."""
+        likelihood = self._fit.likelihood
+        n, means = likelihood.numbers[groups, :, None], likelihood.coordinates[groups]
+        with np.errstate(all="ignore"):  # a mean so far out of bounds that no number is inside has no moments
+            known = self._outcome.moments_at(means, self._sd)
+        mean, covariance = (np.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0)[:, None] for each in known)
+        variance = np.maximum(n * covariance[..., 0, 0], 1e-300)
+        residual, sd = self._sums[groups, None, None] - n * mean[..., 0], np.sqrt(variance)
+        shifts = np.array([-_STEP, 0.0, _STEP])
+        spread = np.broadcast_to(sd[..., None], (*sd.shape, 3))
+        density = relative_density(self._noise, residual[..., None] + sd[..., None] * shifts, np.array(spread))
+        low, middle, high = np.moveaxis(np.log(np.maximum(density, 1e-300)), -1, 0)
+        # Tweedie's formulas: the mean and the variance of a normal variable, given its sum with noise
+        away = sd * (low - high) / (2.0 * _STEP)
+        share = np.clip(1.0 + (low + high - 2.0 * middle) / _STEP**2, 0.0, 1.0)
+        least = _LEAST_VARIANCE * self._unit**2
+        slope = np.where(covariance[..., 0, 0] > least, covariance[..., 0, 1], 0.0) / np.maximum(
+            covariance[..., 0, 0], least
+        )
+        first = (n * mean[..., 1] + slope * away) / self._unit
+        rest = n * (covariance[..., 1, 1] - slope * covariance[..., 0, 1]) + slope**2 * variance * share
+        return first, first**2 + np.maximum(rest, 0.0) / self._unit**2
