@@ -26,10 +26,8 @@ def json_schema() -> dict[str, Any]:
             kinds.append(spec_type(model.name, mechanism.name, has_groups=True))
     references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     groups = definitions["GroupsSection"]
-    groups["properties"]["file"] = {
-        "type": "string",
-        "description": "a file with the keys, one in each line; of two columns, a CSV file",
-    }
+    about_file = "a file with the keys, one in each line; a CSV file if two columns hold them"
+    groups["properties"]["file"] = {"type": "string", "description": about_file}
     groups["required"] = ["column"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

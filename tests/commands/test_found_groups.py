@@ -107,7 +107,7 @@ def test_plan_and_check_tell_which_groups_would_be_missing(dpbayes: Cli, visits:
     asked = (*ASKED, "--delta", "1e-6")
     shown = " ".join(dpbayes("plan", *asked, "--records", "1000").out.split())
     assert "a group with fewer than about 17 records is likely missing" in shown
-    assert "one of epsilon 3 and delta 0.00001 for 1" in shown
+    assert "if it also has delta 0.00001, it pays for 1" in shown
     checked = " ".join(dpbayes("check", "visits.csv", *asked).out.split())
     assert "keys have at least 17 valid records; a release publishes about these" in checked
     dpbayes("audit", *asked).exits(3, "an audit attacks groups with listed keys only")

@@ -96,7 +96,7 @@ class _Groups:
             fit = replace(reference, likelihood=likelihood, outcome=outcome, moments=moments)
             change = likelihood.log_posterior(points) - before + self._squares(log_sd, fit).log_density(points)
             result.append(float(np.logaddexp.reduce(change)) + self._log_prior(log_sd, fit))
-        return np.nan_to_num(np.array(result), nan=-1e300, neginf=-1e300)
+        return np.asarray(np.nan_to_num(np.array(result), nan=-1e300, neginf=-1e300))
 
     def _squares(self, log_sd: float, fit: SumFit) -> SquareTotal:
         return SquareTotal(self._observation, self._outcome, float(np.exp(log_sd)), fit)

@@ -94,7 +94,8 @@ def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
     law = groups.prior.law(points[::4])
     found = groups.prior.log_density(points[::4]) + groups.blocks.log_likelihood(law)
     weights = groups.hyperparameters.weights[::4]
-    assert np.ptp((found - logs)[weights > 1e-6]) < 1e-4
+    is_exact = (weights > 1e-6) & (points[::4, 3] < 8.0)  # larger log shapes count as 8
+    assert np.ptp((found - logs)[is_exact]) < 1e-4
     summary = groups.summarize(rng)
     mean = weights @ means / weights.sum()
     assert np.abs(summary.means - mean).max() < 0.15 * summary.sds.min()

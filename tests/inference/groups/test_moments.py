@@ -51,7 +51,7 @@ def test_the_law_of_the_squares_is_that_of_simulated_groups(noise: NoiseLaw) -> 
     observation, exact = noisy_groups(np.full(n_groups, mean), np.full(n_groups, size), sd, noise, rng)
     nodes = SimpleNamespace(numbers=np.full((n_groups, 1), size), coordinates=np.full((n_groups, 1), mean))
     fit: Any = SimpleNamespace(likelihood=nodes)
-    total = SquareTotal(observation, require_type(observation.outcome, GroupedMoments), sd, fit)  # type: ignore[type-abstract]
+    total = SquareTotal(observation, require_type(observation.outcome, GroupedMoments), sd, fit)
     first, second = (each[:, 0, 0] for each in total._moments(slice(None)))
     errors = exact[:, 1] / UNIT - first
     scale = float(np.mean(second - first**2)) ** 0.5

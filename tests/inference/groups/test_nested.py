@@ -96,7 +96,7 @@ def test_cells_of_the_grid_have_the_mass_of_the_law() -> None:
 
 
 def test_summaries_agree_with_joint_draws() -> None:
-    """Shares of draws below the reported quantiles have a false-fail rate below 1e-6."""
+    """All tolerances are at least five standard errors of 60 joint draws: false-fail rates are below 1e-6."""
     rng = np.random.default_rng(2)
     study = Study(rng, 0.4, 10.0, 60.0)
     kept = study.observation.parents
@@ -105,12 +105,12 @@ def test_summaries_agree_with_joint_draws() -> None:
     law, sample = infer_nested_counts(few, parents, (component_noise(study.observation.noise, 1),) * 2, (1.0, 1.0), rng)
     summary, larger = summarize_nested(law, sample, rng)
     means, theta = law.draw(sample, 60, rng)
-    assert np.abs((theta.mean(axis=0) - summary.means) / summary.sds).max() < 0.65
-    assert np.abs((theta[:, :, None] <= summary.quantiles).mean(axis=(0, 1)) - [0.05, 0.5, 0.95]).max() < 0.04
-    assert np.abs((means.mean(axis=0) - larger.means[:, 0]) / larger.sds[:, 0]).max() < 0.65
-    assert np.abs((means[:, :, None] <= larger.quantiles[:, 0]).mean(axis=(0, 1)) - [0.05, 0.5, 0.95]).max() < 0.12
-    assert (theta.std(axis=0) / summary.sds).mean() == pytest.approx(1.0, abs=0.06)
-    assert (means.std(axis=0) / larger.sds[:, 0]).mean() == pytest.approx(1.0, abs=0.25)
+    assert np.abs((theta.mean(axis=0) - summary.means) / summary.sds).max() < 0.8
+    assert np.abs((theta[:, :, None] <= summary.quantiles).mean(axis=(0, 1)) - [0.05, 0.5, 0.95]).max() < 0.07
+    assert np.abs((means.mean(axis=0) - larger.means[:, 0]) / larger.sds[:, 0]).max() < 0.8
+    assert np.abs((means[:, :, None] <= larger.quantiles[:, 0]).mean(axis=(0, 1)) - [0.05, 0.5, 0.95]).max() < 0.2
+    assert (theta.std(axis=0) / summary.sds).mean() == pytest.approx(1.0, abs=0.15)
+    assert (means.std(axis=0) / larger.sds[:, 0]).mean() == pytest.approx(1.0, abs=0.35)
 
 
 @pytest.mark.slow
