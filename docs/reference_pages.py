@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -25,7 +26,9 @@ from dpbayes_cli.core.section import Section
 from dpbayes_cli.main import cli
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.loss_distribution import JointPrice
+from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.release_spec import spec_type
+from dpbayes_cli.spec.structure_section import StructureSection
 from dpbayes_cli.workflow.schedule import PricedSchedule
 
 NOTE = "<!-- written by python -m docs.generate -->"
@@ -151,6 +154,12 @@ def spec_page() -> str:
         "",
         "These keys ask for [one posterior for each group](../how-to/groups.md).",
         *key_table(of_groups),
+        "",
+        "## Keys of private first steps",
+        "",
+        "These keys ask for [bounds](../how-to/unknown-bounds.md) or [the tree of a "
+        "network](../how-to/private-tree.md) that are found privately. The domain then does not state them.",
+        *key_table(itertools.chain(keys(BoundsSection, "bounds."), keys(StructureSection, "structure."))),
         "",
         "## Keys of the models",
     ]

@@ -21,7 +21,7 @@ from dpbayes_cli.audit.events import Bound, best_event, bound_loss, event_scores
 from dpbayes_cli.audit.langevin_checks import CoupledChains
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -126,12 +126,9 @@ class Clock:
         return self.passed < share
 
 
-def _default_records(bounds: PrivateBounds | None) -> int:
-    """Return the default number of records; with private bounds, at least two records lie beyond each quantile."""
-    if bounds is None:
-        return N_RECORDS
-    tails = [1 - bounds.upper, *([] if bounds.lower is None else [bounds.lower])]
-    return max(N_RECORDS, min(_MAX_RECORDS, math.ceil(2 / min(tails))))
+def _default_records(choice: PrivateChoice | None) -> int:
+    """Return the default number of records, with which a private choice is a typical one."""
+    return max(N_RECORDS, min(_MAX_RECORDS, 0 if choice is None else choice.least_records))
 
 
 def audit(
@@ -154,7 +151,7 @@ def audit(
     Raises:
         SpecError: the request cannot be priced, or all valid records have the same statistic.
     """
-    n = n_records or spec.records or _default_records(spec.private_bounds)
+    n = n_records or spec.records or _default_records(spec.private_choice)
     clock = Clock(SECONDS_THOROUGH if thorough else SECONDS, progress)
     planned = repeats.planned_release(spec, n)
     with tempfile.TemporaryDirectory() as directory:
@@ -201,10 +198,10 @@ class _Attack:
 
     def _exact(self, sets: DataSets) -> tuple[ExactComparison | CoupledChains, int]:
         planned, done = self.planned, 0
-        bounds = planned.plan.bounds is not None
+        choice = planned.plan.choice
         exact: ExactComparison | CoupledChains = CoupledChains(planned)
         if planned.plan.final_step.law.can_be_dictated:
-            exact = ExactComparison(planned, 4 if self.thorough else 1 if bounds else 2)
+            exact = ExactComparison(planned, 4 if self.thorough else 1 if choice else 2)
             exact.compare_statistics(sets.alone)
         for base in sets.bases():
             for _ in exact.compare_star(sets.star(base)):
@@ -219,8 +216,8 @@ class _Attack:
                 f"some data sets: only {done:,} of {sets.all_bases:,} choices of the {self.n_records - 1} records that "
                 "neighbors share were tried"
             )
-        if bounds:
-            self.missed.append("statistics at private bounds that did not occur in this audit")
+        if choice:
+            self.missed.append(f"private {choice.key} that did not occur in this audit")
         return exact, done
 
     def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:

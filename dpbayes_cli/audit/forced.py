@@ -21,6 +21,7 @@ from scipy.special import log_softmax
 
 from dpbayes_cli.audit.laws import AddedNoise, Choices, Element
 from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.core.private_choice import bounds_in, parents_in
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import ExactEvidence
@@ -172,7 +173,11 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 def released_numbers(released: Payload | Draws) -> list[float]:
     """Return all numbers of one release."""
     if isinstance(released, Payload):
-        return [*map(float, released.values), *(released.bounds or ())]
+        chosen = released.chosen or ()
+        indices = {name: i for i, (name, _) in enumerate(parents_in(chosen))}
+        tree = [float(indices[parent]) for _, parents in parents_in(chosen) for parent in parents]
+        values = released.values[: 4 * len(tree) + 2] if tree else released.values  # trees have tables of many sizes
+        return [*map(float, values), *(bounds_in(chosen) or tree)]
     rows = (*released.values, *released.states)
     weight = [] if released.log_weight is None else [released.log_weight]
     return [*(float(value) for row in rows for value in row), *weight]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Analysis:
     """The posterior of a model's parameters, as samples and summaries."""
 
-    model: Model  # the model, with the privately found bounds if there are any
+    model: Model  # the model, with what was found privately, if anything was
     marginals: tuple[Marginal, ...]  # the summary of each parameter
     samples: Floats  # shape (n_samples, n_parameters)
     predictive: dict[str, float]  # the posterior predictive probability of each level
@@ -64,7 +64,7 @@ def analyze(
 
     Args:
         spec: the release request, which states the policy, the inference method and the number of samples.
-        model: the model with its prior, and with the privately found bounds if there are any.
+        model: the model with its prior, and with what was found privately, if anything was.
         n_records: the public number of records; None if it is private.
         seed: the seed of the posterior samples; equal seeds give equal results.
         more: how far to continue Markov chains that are too short; see ``Effort``.

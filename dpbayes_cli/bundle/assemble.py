@@ -39,6 +39,7 @@ from dpbayes_cli.bundle.report.wording import meanings
 from dpbayes_cli.bundle.stated_request import remember
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.private_choice import Chosen, bounds_in, parents_in
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import GroupNames
 from dpbayes_cli.inference.posterior import Marginal
@@ -76,8 +77,18 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
         n_records=n_records,
         statistics=[ReleasedStatistic(**described) for described in payload.described()],
         noise=Noise(**payload.noise.serialize()),
-        bounds=UNSET if payload.bounds is None else ReleasedBounds(lower=payload.bounds[0], upper=payload.bounds[1]),
+        **_choice_parts(payload.chosen),
     )
+
+
+def _choice_parts(chosen: Chosen | None) -> dict[str, Any]:
+    """Return what was found privately, under its key in the document; see ``chosen_in``."""
+    if chosen is None:
+        return {}
+    bounds = bounds_in(chosen)
+    if bounds is not None:
+        return {"bounds": ReleasedBounds(lower=bounds[0], upper=bounds[1])}
+    return {"structure": {name: list(parents) for name, parents in parents_in(chosen)}}
 
 
 def assemble(
@@ -124,6 +135,7 @@ def assemble(
         parameters=dict(plan.parameters),
         sensitivity_l1=None if final_step.rows else final_step.statistic.sensitivity_l1,
         bounds=draw.bounds,
+        structure=draw.structure,
         guarantee=guarantee_part(plan.guarantee, spec.privacy.neighbors, stated_delta),
         posterior={name: summary(marginal) for name, marginal in summaries},
         width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries if has_widths},
@@ -138,9 +150,7 @@ def assemble(
         **differing_groups(keys_of(draw, spec.stated_in_full), analysis),
         tables=analysis.how_counted or UNSET,
         states=rounded_states(analysis.states) or UNSET,
-        assumptions=assumptions(
-            spec, model.columns, plan, draw.record_unit, has_private_bounds=isinstance(draw.bounds, ReleasedBounds)
-        ),
+        assumptions=assumptions(spec, model.columns, plan, draw.record_unit),
         corrections=[model.info.corrections, mechanism.info.corrections],
         ledger=ledger,
         software=_software(),

@@ -35,9 +35,7 @@ _GROUP_GUARANTEES = {
 _DROPPED = "not counted, and their number is private"
 
 
-def assumptions(
-    spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan, record_unit: str, *, has_private_bounds: bool
-) -> list[str]:
+def assumptions(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan, record_unit: str) -> list[str]:
     """Return the assumptions of the guarantee and of the posterior; a record unit is, for example, a physical line."""
     relation = _RECORDS if spec.privacy.unit is None else _UNITS
     sentences = [relation[spec.privacy.neighbors].format(unit=record_unit)]
@@ -48,13 +46,8 @@ def assumptions(
         "The guarantee is for this release alone; the ledger adds up the costs of all releases of the account.",
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",
     ]
-    if has_private_bounds:
-        sentences += [
-            "The bounds are quantiles of the data, which the first step of this release found privately. The range in "
-            "which it searched for them was chosen without looking at the records.",
-            "The posterior treats the bounds as fixed in advance: it makes no use of the small amount of information "
-            "about the data that the bounds contain.",
-        ]
+    if plan.choice is not None:
+        sentences += plan.choice.assumptions
     if plan.threshold is not None:
         sentences += _about_found_keys(plan.threshold)
     elif spec.by is not None:

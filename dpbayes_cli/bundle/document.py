@@ -22,6 +22,7 @@ from dpbayes_cli.bundle.document_parts import (
     ReleasedGuarantee,
     ReleasedStatistic,
     StatedResult,
+    Structure,
     ValidRecords,
     Width,
     about,
@@ -53,6 +54,7 @@ class SealedDraw(DocumentPart, frozen=True, kw_only=True):
     drawn_states: list[list[int]] | UnsetType = UNSET
     log_weight: float | UnsetType = UNSET
     bounds: ReleasedBounds | UnsetType = UNSET
+    structure: Structure | UnsetType = UNSET
 
     def payload(self) -> bytes:
         """Return the bytes that the ledger seals."""
@@ -108,6 +110,7 @@ class ReleaseDocument(DocumentPart, frozen=True, kw_only=True, dict=True):
         ReleasedBounds | UnsetType,
         about("the bounds that the first step found privately; absent if the request states bounds"),
     ] = UNSET
+    structure: Structure | UnsetType = UNSET
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]
     results: Annotated[

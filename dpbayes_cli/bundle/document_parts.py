@@ -70,6 +70,12 @@ class ReleasedGuarantee(DocumentPart, frozen=True, kw_only=True, omit_defaults=T
     parts: Annotated["list[ReleasedGuarantee]", about("the guarantee of each step of a composition, in order")] = []
 
 
+Structure = Annotated[
+    dict[str, list[str]],
+    about("the parents of each variable, which the first step found privately; absent if the request states them"),
+]
+
+
 class ReleasedBounds(DocumentPart, frozen=True, kw_only=True):
     """The bounds of the statistics, if they were found privately."""
 

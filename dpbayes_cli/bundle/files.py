@@ -16,6 +16,7 @@ from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime, section_of
+from dpbayes_cli.core.private_choice import Chosen
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -43,14 +44,22 @@ def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
         parse_noise(msgspec.to_builtins(document.noise), [statistic.noise_scale for statistic in document.statistics]),
-        bounds_of(document),
+        chosen_in(document),
     )
 
 
-def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | None:
-    """Return the lower and the upper bound that were found privately; None if the request states the bounds."""
-    bounds = document.bounds
-    return None if isinstance(bounds, msgspec.UnsetType) else (bounds.lower, bounds.upper)
+def chosen_in(document: ReleaseDocument | SealedDraw) -> Chosen | None:
+    """Return the bounds or the parents of variables that were found privately; None if the request states them.
+
+    Raises:
+        SpecError: the document holds both.
+    """
+    bounds, structure = document.bounds, document.structure
+    if isinstance(structure, msgspec.UnsetType):
+        return None if isinstance(bounds, msgspec.UnsetType) else (bounds.lower, bounds.upper)
+    if not isinstance(bounds, msgspec.UnsetType):
+        raise SpecError("there are both bounds and a structure", where="structure")
+    return tuple((name, tuple(parents)) for name, parents in structure.items())
 
 
 def found_keys(document: ReleaseDocument | SealedDraw) -> tuple[str, ...] | None:

@@ -18,7 +18,7 @@ from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import DpbayesError, OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
-from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, bounds_of, found_keys
+from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, chosen_in, found_keys
 from dpbayes_cli.bundle.stated_request import model_of, spec_of
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
@@ -41,7 +41,7 @@ class Bundle:
 
     document: ReleaseDocument  # the release
     spec: ReleaseSpec  # the release request, with all defaults
-    model: Model  # the model of the spec, with the privately found bounds if there are any
+    model: Model  # the model of the spec, with what was found privately, if anything was
     mechanism: Mechanism  # the mechanism of the release
 
 
@@ -69,7 +69,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
     has_log_weight = not isinstance(document.log_weight, msgspec.UnsetType)
     asks_log_weight = bool(document.draws) and spec.options.value("log_weight_epsilon") is not None
     holds = {
-        "the bounds that its spec asks for": (spec.bounds is None) == (bounds_of(document) is None),
+        "the private choice that its spec asks for": (spec.private_choice is None) == (chosen_in(document) is None),
         "its spec with all defaults": canonical_json(_without_nulls(spec.stated_in_full))
         == canonical_json(_without_nulls(in_full(document.spec, spec))),
         "the statistics that its spec asks for": _has_statistics(document, spec, expected_names),

@@ -153,8 +153,9 @@ def _utility(document: ReleaseDocument) -> str | None:
         f"{name}: mean {p.mean:.6g}" + ("" if p.sd is None else f", sd {p.sd:.3g}")
         for name, p in list(document.posterior.items())[:12]
     ]
-    bounds = f" Bounds: {text}." if (text := wording.bounds_text(document)) else ""
-    return f"Posterior: {'; '.join(summaries)}.{bounds}" if summaries else None
+    key, text = wording.choice_text(document)
+    found = f" {key.capitalize()}: {text}." if key else ""
+    return f"Posterior: {'; '.join(summaries)}.{found}" if summaries else None
 
 
 def _set_field(deployment: dict[str, Any], path: str, text: str) -> None:

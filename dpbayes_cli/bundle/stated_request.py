@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.files import bounds_of, found_keys
+from dpbayes_cli.bundle.files import chosen_in, found_keys
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import stored_spec
@@ -22,10 +22,10 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
 
 
 def model_of(document: ReleaseDocument) -> Model:
-    """Return the model of a release, with the bounds and keys that were found if there are any; see ``spec_of``."""
+    """Return the model of a release, with what was found privately, if anything was; see ``spec_of``."""
     attributes = vars(document)
     if _MODEL not in attributes:
-        attributes[_MODEL] = spec_of(document).build_model(bounds_of(document), found_keys(document))
+        attributes[_MODEL] = spec_of(document).build_model(chosen_in(document), found_keys(document))
     return cast(Model, attributes[_MODEL])
 
 

@@ -186,13 +186,13 @@ def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dic
     def in_full(priced: Plan | Step) -> dict[str, Any]:
         return guarantee_in_full(priced.guarantee, spec.privacy.neighbors, delta)
 
-    steps, prices = planned.plan.steps, account_prices(planned.plan.guarantee)
+    steps, choice, prices = planned.plan.steps, planned.plan.choice, account_prices(planned.plan.guarantee)
     return {
         "model": spec.model,
         "mechanism": planned.mechanism,
         "parameters": dict(planned.plan.parameters),
         "guarantee": in_full(planned.plan),
-        **({"steps": dict(zip(("bounds", "statistics"), map(in_full, steps), strict=True))} if len(steps) > 1 else {}),
+        **({"steps": dict(zip((choice.key, "statistics"), map(in_full, steps), strict=True))} if choice else {}),
         "accounts": [_priced_account(each) for each in prices],
         "expected": msgspec.to_builtins(planned.expected),
         **({"groups": msgspec.to_builtins(planned.groups)} if planned.groups else {}),

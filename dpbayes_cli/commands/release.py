@@ -156,9 +156,10 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
         prepared.data.open_source()
-    step, private = prepared.plan.final_step, prepared.plan.bounds
+    step, private = prepared.plan.final_step, prepared.plan.choice
     names = step.statistic.names
-    scales = {} if step.draws else dict(zip(names, step.noise.scales(len(names)), strict=True))
+    is_known = private is None or private.keeps_parameters  # the names of statistics follow from a private structure
+    scales = {} if step.draws or not is_known else dict(zip(names, step.noise.scales(len(names)), strict=True))
     document = {
         "release_id": preview.release_id,
         "account": prepared.charge.account,
@@ -179,12 +180,14 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     cost = "nothing: it is charged already" if preview.known else price_text(prepared.plan.guarantee)
     emit(f"would cost {cost}, from account {prepared.charge.account}{' (to be opened)' if preview.opened else ''}")
     if private is not None and preview.known is None:
-        emit(f"private bounds cost {price_text(private.guarantee)} of this; the noise scale is for the widest bounds")
+        noise = "; the noise scale is for the widest bounds" if private.keeps_parameters else ""
+        emit(f"private {private.key} cost{'s' * (not noise)} {price_text(private.guarantee)} of this{noise}")
     if step.draws:
         what = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
         emit(f"{step.draws} {what}: {amounts_text(prepared.plan.parameters)}")
     else:
-        emit(f"noise scale {step.noise.scale:.6g} counts, on {len(names)} statistic{'s' * (len(names) != 1)}")
+        on = f", on {len(names)} statistic{'s' * (len(names) != 1)}" if is_known else " on every statistic"
+        emit(f"noise scale {step.noise.scale:.6g} counts{on}")
     emit(f"would remain: {amounts_text(document['remaining'], up=False)}")
 
 
@@ -193,7 +196,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     from dpbayes_cli.ledger.budgets import component_texts
 
     public = json.loads(outcome.document.payload())
-    copied = "release_id account model mechanism statistics bounds guarantee results posterior valid_records"
+    copied = "release_id account model mechanism statistics bounds structure guarantee results posterior valid_records"
     return {
         **{key: public[key] for key in copied.split() if key in public},
         "bundle": str(outcome.bundle),
@@ -226,7 +229,7 @@ def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None
 
 def _show(outcome: PublishedRelease, level: float) -> None:
     from dpbayes_cli.bundle.report.validity import records_valid_text
-    from dpbayes_cli.bundle.report.wording import bounds_text, guarantee_text
+    from dpbayes_cli.bundle.report.wording import choice_text, guarantee_text
     from dpbayes_cli.bundle.samples import intervals_of_bundle
     from dpbayes_cli.bundle.stated_request import spec_of
     from dpbayes_cli.ledger.budgets import component_texts
@@ -241,8 +244,9 @@ def _show(outcome: PublishedRelease, level: float) -> None:
     emit(f"guarantee {guarantee_text(guarantee)}, {guarantee.neighbors} ({guarantee.kind})")
     if spec_of(document).privacy.unit is not None:
         emit(f"unit      {document.privacy_unit}")
-    if bounds := bounds_text(document):
-        emit(f"bounds    {bounds}")
+    key, found = choice_text(document)
+    if key:
+        emit(f"{key:9} {found}")
     if valid := records_valid_text(document):
         emit(f"valid     {valid}")
     emit(f"remaining {amounts_text(component_texts(outcome.remaining), up=False)} in account {document.account}")

@@ -135,6 +135,13 @@ class CutColumn:
         return sum(cut <= number for cut in self.cuts)
 
 
+def cell_of(column: Column | CutColumn, code: int) -> str:
+    """Return a cell that has a given code."""
+    if isinstance(column, Column):
+        return column.levels[code]
+    return repr(column.cuts[0] - max(1.0, abs(column.cuts[0]))) if code == 0 else repr(column.cuts[code - 1])
+
+
 def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
     """Return whether each unit has one record, and a public value replaces invalid cells of the column."""
     if isinstance(column, Column) and column.is_key:

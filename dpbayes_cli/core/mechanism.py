@@ -42,6 +42,11 @@ class Mechanism(ABC):
         """Return the type of the mechanism's options for a model."""
         return cls.options_type
 
+    @classmethod
+    def takes_private_trees(cls) -> bool:
+        """Return whether the tree of a network may be chosen privately: the price must not depend on the tree."""
+        return cls.post_processing and cls.statistic is Mechanism.statistic  # the price of the model's tables does not
+
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read from the data."""
         return for_units(require_type(model, BoundedStatistics).statistic(policy), policy)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import AnyColumn, LargerGroups, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
 from dpbayes_cli.core.inference_options import InferenceOptions
 from dpbayes_cli.core.model_sections import ModelSection
 from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, GroupedSums, NoisyObservation
+from dpbayes_cli.core.private_choice import Parents
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -73,6 +74,8 @@ class Model(ABC):
     bound_keys: ClassVar[tuple[str, ...]] = ()
     """The domain keys of the bounds that can be chosen privately; empty if the user must state all bounds. If ``lower``
     is not among the keys, the lower bound is 0."""
+    has_private_trees: ClassVar[bool] = False
+    """Whether the spec may ask for a tree of the variables that is chosen privately."""
     whole_numbers: ClassVar[bool] = False
     """Whether records and bounds are whole numbers."""
     counts_incomplete_records: ClassVar[bool] = False
@@ -104,6 +107,20 @@ class Model(ABC):
         A model overrides this if no constant is a weak prior for every domain.
         """
         return prior
+
+    @classmethod
+    def tree_variables(cls, domain: Section) -> tuple[tuple[Column | CutColumn, ...], str]:
+        """Return the columns of a domain whose tree is to be chosen privately, and the name of the tree's root.
+
+        Raises:
+            SpecError: the domain states a structure.
+        """
+        raise TypeError(f"{cls.name} has no trees that can be chosen privately")
+
+    @classmethod
+    def with_parents(cls, domain: Section, parents: Parents) -> Section:
+        """Return a domain with the privately chosen parents of its variables."""
+        raise TypeError(f"{cls.name} has no trees that can be chosen privately")
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 
 from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.encoded_records import CodedColumns
-from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic
@@ -62,11 +62,11 @@ class Chain(DrawLaw):
 
 @dataclass(frozen=True)
 class Step:
-    """One priced step of a plan, which adds noise to a statistic, draws parameters, or chooses bounds.
+    """One priced step of a plan, which adds noise to a statistic, draws parameters, or makes a private choice.
 
     Attributes:
         statistic: what is read from the data.
-        law: the calibrated law of the noise, of the draws or of the bounds.
+        law: the calibrated law of the noise, of the draws or of the choice.
         draws: the number of draws; 0 if the step draws no parameters.
         rows: the rows of a design or the codes of records, if a chain reads these instead of a statistic.
     """
@@ -115,7 +115,7 @@ class Plan:
         parameters: the calibrated parameters by name.
         how: a text for reports that explains how draws are made; may be empty.
         warnings: public warnings about the quality of the draws.
-        bounds: the law of the bounds, if the first step chooses bounds for the last step; else None.
+        choice: the law of the first step, if it chooses bounds or a structure for the last step; else None.
         threshold: the rule that decides which keys of groups are published; None if no keys are found in the data.
     """
 
@@ -124,7 +124,7 @@ class Plan:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     how: str = ""
     warnings: tuple[str, ...] = ()
-    bounds: PrivateBounds | None = None
+    choice: PrivateChoice | None = None
     threshold: KeyThreshold | None = None
 
     def at_price(self, charged: Guarantee) -> Plan:
@@ -138,5 +138,5 @@ class Plan:
 
     @property
     def final_step(self) -> Step:
-        """The last step; an earlier step can only choose bounds for it."""
+        """The last step; an earlier step can only choose something for it."""
         return self.steps[-1]

@@ -7,19 +7,23 @@ between them is computed from the same histogram, in integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from itertools import accumulate
+from typing import ClassVar
 
-from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
-from dpbayes_cli.core.statistic import CodeCounts, Statistic, Witness, for_units
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn, Outside, RecordPolicy
+from dpbayes_cli.core.private_choice import Bounds, Chosen, PrivateChoice
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import CodeCounts, ExactEvidence, Statistic, Witness, for_units
+from dpbayes_cli.core.statistic_values import evaluate_codes
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.step_law import StepLaw
 
 _HISTOGRAM_STEPS = 1 << 18
 _MIN_SUBSTEPS = 16
@@ -96,7 +100,7 @@ class BoundsGrid:
 
 
 @dataclass(frozen=True)
-class PrivateBounds(StepLaw):
+class PrivateBounds(PrivateChoice):
     """The law of two private bounds: first the upper bound is drawn, then the lower bound among the edges below it.
 
     Each bound is near a quantile q of the numbers. The utility of an edge x is u(x) = -|F(x) - q m|, where m is the
@@ -123,6 +127,7 @@ class PrivateBounds(StepLaw):
         contributions: the largest number k of records of a privacy unit.
     """
 
+    key: ClassVar[str] = "bounds"
     grid: BoundsGrid
     lower: Fraction | None
     upper: Fraction
@@ -141,10 +146,36 @@ class PrivateBounds(StepLaw):
         """The guarantee of the bounds."""
         return BoundedRange(self.epsilon, self.parts)
 
+    @property
+    def least_records(self) -> int:
+        """At least two records lie beyond each quantile."""
+        tails = [1 - self.upper, *([] if self.lower is None else [self.lower])]
+        return math.ceil(2 / min(tails))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the release assumes about the bounds."""
+        return (
+            "The bounds are quantiles of the data, which the first step of this release found privately. The range in "
+            "which it searched for them was chosen without looking at the records.",
+            "The posterior treats the bounds as fixed in advance: it makes no use of the small amount of information "
+            "about the data that the bounds contain.",
+        )
+
     def described(self) -> str:
-        """Return a text such as ``quantiles 0.01 and 0.99``."""
+        """Return a noun phrase that says what is chosen."""
         quantiles = [f"{float(q):g}" for q in (self.lower, self.upper) if q is not None]
-        return f"quantile{'s' if self.lower is not None else ''} {' and '.join(quantiles)}"
+        return f"private bounds near the quantile{'s' * (self.lower is not None)} {' and '.join(quantiles)} of the data"
+
+    def extremes(self) -> Sequence[Chosen]:
+        """Return the narrowest bounds at both ends of the grid."""
+        lowest = {0} if self.lower is None else {0, self.grid.last - 1}
+        return [self.values_at((lower, lower + 1)) for lower in lowest]
+
+    def first_statistic(self, columns: Sequence[AnyColumn], policy: RecordPolicy) -> Statistic:
+        """Return the histogram of the only column."""
+        (column,) = columns
+        return self.statistic(column.role, policy)
 
     def statistic(self, role: str, policy: RecordPolicy) -> Statistic:
         """Return the histogram of the numbers.
@@ -186,6 +217,27 @@ class PrivateBounds(StepLaw):
         Source: see the class.
         """
         return self._choose(histogram, lambda *edges: self.weights(*edges).draw(1)[0])
+
+    def draw(self, evidence: ExactEvidence) -> Chosen:
+        """Draw the bounds, with the operating system's randomness.
+
+        Privacy: see the class; only the bounds are returned.
+        Source: see the class.
+        """
+        return self.values_at(self.choose(evidence.histogram))
+
+    def values_at(self, edges: tuple[int, int]) -> Bounds:
+        """Return the numbers at the indices of two edges."""
+        lower, upper = edges
+        return self.grid.value(lower), self.grid.value(upper)
+
+    def final_values(
+        self, evidence: ExactEvidence, chosen: Chosen, columns: Sequence[AnyColumn], statistic: Statistic
+    ) -> tuple[int, ...]:
+        """Return the statistic of the numbers between the bounds, computed from the histogram."""
+        lower, upper = (self.grid.index(require_type(bound, float)) for bound in chosen)
+        column = require_type(columns[0], NumericColumn)
+        return evaluate_codes(statistic, column, self.codes(evidence.histogram, lower, upper, column))
 
     def simulate(self, histogram: Histogram, rng: np.random.Generator) -> tuple[int, int]:
         """Draw bounds in floats, for simulations only."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpbayes_cli.core.private_choice import Chosen
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 
@@ -31,14 +32,14 @@ class Payload:
     Attributes:
         values: the privatized integers, one for each of ``names``.
         noise: the law of the noise that was added.
-        bounds: the privately chosen bounds of the column; None if the bounds were stated.
+        chosen: the bounds or the structure that were chosen privately; None if they were stated.
         keys: the published keys of groups; None if the keys are listed, or there are no groups.
     """
 
     names: Sequence[str]
     values: tuple[int, ...]
     noise: NoiseLaw
-    bounds: tuple[float, float] | None = None
+    chosen: Chosen | None = None
     keys: tuple[str, ...] | None = None
 
     def described(self) -> list[dict[str, Any]]:

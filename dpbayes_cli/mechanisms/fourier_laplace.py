@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Integers
-from dpbayes_cli.core.columns import RecordPolicy, has_stand_in
+from dpbayes_cli.core.columns import RecordPolicy, cell_of, has_stand_in
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount, Scope, record_count
 from dpbayes_cli.core.options import EpsilonOptions, Options
@@ -17,7 +17,7 @@ from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness, for_units
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet, cell_of
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace

@@ -52,7 +52,9 @@ class Gaussian(NoiseMechanism):
         guarantee="With --rho, or with --eps and --delta, from which rho is computed: rho-zCDP with rho = squared L2 "
         "sensitivity / (2 sigma^2), by discrete Gaussian noise. With --mu: exactly mu-Gaussian DP with mu = L2 "
         "sensitivity / sigma, by a normal number that is rounded to an integer. An account in Gaussian DP needs --mu. "
-        "There is no pure epsilon: the account must be kept in zCDP, RDP, (epsilon, delta) or Gaussian DP.",
+        "There is no pure epsilon: the account must be kept in zCDP, RDP, (epsilon, delta) or Gaussian DP. If the keys "
+        "of groups are found in the data, the guarantee also has a delta, the probability that a key of one person "
+        "alone is published: the one stated with --rho or --mu, or half of the one stated with --eps.",
         assumptions="Each person has one record, or as many as the privacy unit allows. The operating system's random "
         "numbers are secret. Nothing is assumed about the analyst.",
         source="Canonne, Kamath and Steinke 2020, Theorem 14 (discrete Gaussian); Bun and Steinke 2016 (zCDP); "

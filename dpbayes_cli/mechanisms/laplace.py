@@ -30,7 +30,9 @@ class Laplace(NoiseMechanism):
         guarantee="Pure epsilon-DP: delta is 0. The noise scale is the L1 sensitivity divided by epsilon. The L1 "
         "sensitivity is the largest change that one record can cause: the sum of the absolute changes of all "
         "components. In Renyi, zCDP and Gaussian accounts, the cost is the sum of the costs of the components that a "
-        "record changes, which is less than for other mechanisms of the same epsilon if it changes several.",
+        "record changes, which is less than for other mechanisms of the same epsilon if it changes several. If the "
+        "keys of groups are found in the data, the guarantee also has the stated delta, the probability that a key of "
+        "one person alone is published.",
         assumptions="Each person has one record, or as many as the privacy unit allows. The operating system's random "
         "numbers are secret. Nothing is assumed about the analyst.",
         source="Foulds et al. 2016, eq. 16-17; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "

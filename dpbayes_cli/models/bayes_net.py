@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
+from msgspec.structs import replace
 
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.private_choice import Parents
 from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.models.families.network_domain import Concentrations, VariableSection, check_variables
@@ -58,7 +62,8 @@ class BayesNet(DiscreteBayesNet):
         "instead. From the released numbers, inference computes the posterior of every conditional probability table.",
         guarantee="The mechanism gives the guarantee. For |I| variables the L1 sensitivity is 2 |I| under replace-one "
         "and |I| under add-remove, because a record is in one cell of every table.",
-        assumptions="The graph, the values and the cut points are public and chosen without looking at the records. A "
+        assumptions="The values and the cut points are public and chosen without looking at the records, and so is the "
+        "graph, unless the first step of the release chooses a tree privately (structure). A "
         "record with an invalid cell is left out of the tables with that column, but counts in all others. With "
         "impute, a public value replaces the invalid cell.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3.",
@@ -67,6 +72,7 @@ class BayesNet(DiscreteBayesNet):
         "two values.",
         prefer_when="You have several questions about how columns depend on each other, and the graph is known.",
     )
+    has_private_trees: ClassVar[bool] = True
     domain_type: ClassVar[type[Section]] = BayesNetDomain
     prior_type: ClassVar[type[Section]] = BayesNetPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
@@ -85,6 +91,25 @@ class BayesNet(DiscreteBayesNet):
         "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], parents: [age], impute: no}\n"
         "ill: {values: [yes, no], parents: [age, smoker], impute: no}"
     }
+
+    @classmethod
+    def tree_variables(cls, domain: Section) -> tuple[tuple[Column | CutColumn, ...], str]:
+        graph = require_type(domain, BayesNetDomain)
+        for name, variable in graph.variables.items():
+            if variable.parents:
+                raise SpecError(
+                    "this variable states its parents, although the tree is to be chosen privately",
+                    where=f"domain.variables.{name}.parents",
+                    hint="leave out either the parents of all variables or structure",
+                )
+        columns = tuple(variable.column(name) for name, variable in graph.variables.items())
+        return columns, graph.target or columns[0].role
+
+    @classmethod
+    def with_parents(cls, domain: Section, parents: Parents) -> Section:
+        graph = require_type(domain, BayesNetDomain)
+        variables = {name: replace(graph.variables[name], parents=of) for name, of in parents}
+        return replace(graph, variables=variables)
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

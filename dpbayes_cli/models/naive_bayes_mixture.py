@@ -17,13 +17,12 @@ from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.network_domain import (
-    MAX_CELLS,
     Concentrations,
     VariableSection,
     check_variables,
     concentrations_by_variable,
 )
-from dpbayes_cli.privacy.dag import Network
+from dpbayes_cli.privacy.dag import MAX_CELLS, Network
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers

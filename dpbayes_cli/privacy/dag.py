@@ -13,6 +13,9 @@ from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 
+MAX_CELLS = 1 << 18
+"""The largest number of cells of the tables of a network; noise is drawn, and results are written, for every cell."""
+
 
 @dataclass(frozen=True)
 class Network:

@@ -1,4 +1,4 @@
-"""The interface of the laws in a plan: each adds noise, draws parameters, runs a chain or chooses bounds."""
+"""The interface of the laws in a plan: each adds noise, draws parameters, runs a chain or makes a choice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class StepLaw:
     """The calibrated law of one step in a plan; callers ask for its capabilities, never for its class."""
 
     adds_noise: ClassVar[bool] = False
-    """Whether the law adds integer noise to a statistic; otherwise it draws parameters or bounds."""
+    """Whether the law adds integer noise to a statistic; otherwise it draws parameters or makes a choice."""
     has_moments: ClassVar[bool] = False
     """Whether a plan can state the moments of draws from the law."""
     slow_moments: ClassVar[bool] = False

@@ -13,8 +13,9 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.private_choice import Chosen
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
-from dpbayes_cli.core.section import Section
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.spec.convert_section import Exact, convert_section, exact_number
 
@@ -125,19 +126,17 @@ class BoundsSection(Section, frozen=True, kw_only=True):
         )
 
 
-def domain_between(
-    model: type[Model], law: PrivateBounds, domain: Section, bounds: tuple[float, float] | None
-) -> Section:
-    """Return the domain of a model with chosen bounds or, if ``bounds`` is None, with the whole public range.
+def domain_between(model: type[Model], law: PrivateBounds, domain: Section, chosen: Chosen | None) -> Section:
+    """Return the domain of a model with chosen bounds or, if they are None, with the whole public range.
 
     Raises:
         SpecError: the law cannot choose these bounds, or the model does not accept them.
     """
-    lower, upper = (law.grid.low, law.grid.high) if bounds is None else bounds
     try:
+        lower, upper = (law.grid.low, law.grid.high) if chosen is None else (require_type(x, float) for x in chosen)
         if law.grid.index(lower) >= law.grid.index(upper) or (law.lower is None and lower != law.grid.low):
             raise ValueError("these bounds cannot be found by the stated law")
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, TypeError) as error:
         raise SpecError(str(error), where="bounds") from None
     ends: Mapping[str, Any] = {"lower": lower, "upper": int(upper) if model.whole_numbers else upper}
     stated = {**msgspec.structs.asdict(domain), **{key: ends[key] for key in model.bound_keys}}

@@ -16,32 +16,22 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
+from dpbayes_cli.core.private_choice import Chosen, PrivateChoice
 from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.private_tree import PrivateTree
 from dpbayes_cli.core.registry import check_supports, mechanism_type, model_type
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.spec.bounds_section import (
-    BoundsSection,
-    check_place_of_bounds,
-    domain_between,
-    no_bounds,
-    unbounded_domain,
-)
+from dpbayes_cli.spec.bounds_section import BoundsSection, domain_between
 from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.foreign_options import foreign_options, inference_options, pair_of
-from dpbayes_cli.spec.groups_section import (
-    GroupsSection,
-    check_groups,
-    finds_keys,
-    no_delta,
-    split_delta,
-    with_delta,
-)
+from dpbayes_cli.spec.groups_section import GroupsSection, check_groups, finds_keys, no_delta, split_delta, with_delta
 from dpbayes_cli.spec.mistakes import control_characters, mistakes_in
 from dpbayes_cli.spec.option_sections import InferenceSection, PrivacySection, SamplingSection, with_options
 from dpbayes_cli.spec.public_reasons import REASONS, with_reasons_apart
 from dpbayes_cli.spec.request_flags import description_of
 from dpbayes_cli.spec.source_section import SourceSection
+from dpbayes_cli.spec.structure_section import StructureSection, choice_fields, domain_with_tree, private_section
 from dpbayes_cli.spec.version_1 import canonical_request, renamed_in
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -71,6 +61,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
     domain: Section
     prior: Section
     bounds: BoundsSection | None = None
+    structure: StructureSection | None = None
     mechanism: Annotated[str, Meta(description="the name of a mechanism; see: dpbayes mechanisms")] = "laplace"
     dataset: Annotated[str | None, Meta(description=description_of("dataset"))] = None
     data: Annotated[
@@ -110,37 +101,39 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         if mistakes:
             raise joined(mistakes)
 
-    def build_model(self, bounds: tuple[float, float] | None = None, keys: tuple[str, ...] | None = None) -> Model:
+    def build_model(self, chosen: Chosen | None = None, keys: tuple[str, ...] | None = None) -> Model:
         """Build the statistical model that the spec states.
 
         Args:
-            bounds: the bounds that were found privately, if the spec requests private bounds; None stands for the whole
-                public range, which is used before they are found.
+            chosen: the bounds or the structure that were found privately, if the spec requests this; None stands for
+                the whole public range of numbers, or for a star, which are used before they are found.
             keys: the keys of groups that were published, if the spec asks to find them in the data; None before.
 
         Raises:
-            SpecError: the domain, the bounds and the prior do not fit each other.
+            SpecError: the domain, what was chosen and the prior do not fit each other.
         """
-        model = model_type(self.model).build(self.domain_at(bounds), self.prior)
+        model = model_type(self.model).build(self.domain_at(chosen), self.prior)
         by = self.by
         if by is None:
             return model
         parents = by.larger_groups(pooled=self.inference_options.value("pooling") == "partial")
         return model.grouped(by.columns[0], self.column, by.keys or keys or (), self.key_delta, parents)
 
-    def domain_at(self, bounds: tuple[float, float] | None) -> Section:
-        """Return the domain with all its bounds; see ``build_model``."""
-        law = self.private_bounds
-        if law is not None:
-            return domain_between(model_type(self.model), law, self.domain, bounds)
-        if bounds is not None:
-            raise SpecError("bounds were given, but the spec does not request private bounds", where="bounds")
+    def domain_at(self, chosen: Chosen | None) -> Section:
+        """Return the domain with what was chosen; see ``build_model``."""
+        if self.private_bounds is not None:
+            return domain_between(model_type(self.model), self.private_bounds, self.domain, chosen)
+        if self.private_tree is not None:
+            return domain_with_tree(model_type(self.model), self.private_tree, self.domain, chosen)
+        if chosen is not None:
+            raise SpecError("bounds or parents were given, but the spec does not request a private choice")
         return self.domain
 
     def check_samples(self, model: Model) -> None:
         """Raise ``SpecError`` if the samples of all parameters would take too much memory."""
         of_groups = len(model.group_parameters) * len(model.group_keys)
-        for key, n_parameters in (("samples", len(model.parameters)), ("samples_per_group", of_groups)):
+        chosen = 0 if self.private_choice is None else self.private_choice.most_parameters
+        for key, n_parameters in (("samples", max(len(model.parameters), chosen)), ("samples_per_group", of_groups)):
             samples = self.inference_options.value(key) or 0
             if n_parameters * samples > _MOST_NUMBERS:
                 raise SpecError(
@@ -156,6 +149,18 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         if self.bounds is None:
             return None
         return self.bounds.law(model_type(self.model), self.policy, self.domain)
+
+    @cached_property
+    def private_tree(self) -> PrivateTree | None:
+        """The law by which a tree is found privately; None if the domain states the structure."""
+        if self.structure is None:
+            return None
+        return self.structure.law(model_type(self.model), self.policy, self.domain, self.options.value("epsilon"))
+
+    @property
+    def private_choice(self) -> PrivateChoice | None:
+        """The law of what is found privately; None if the domain states everything."""
+        return self.private_bounds or self.private_tree
 
     @cached_property
     def policy(self) -> RecordPolicy:
@@ -241,18 +246,13 @@ def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def spec_type(
-    model: str,
-    mechanism: str | None = None,
-    *,
-    private_bounds: bool = False,
-    has_groups: bool = False,
-    finds_keys: bool = False,
+    model: str, mechanism: str | None = None, *, private: str = "", has_groups: bool = False, finds_keys: bool = False
 ) -> type[ReleaseSpec]:
     """Return the type of specs for a model and a mechanism: common keys, the model's domain and prior, and options.
 
     Args:
         mechanism: the name of the mechanism; None: the model's default.
-        private_bounds: whether the spec states ``bounds`` in place of the bounds in the domain.
+        private: ``bounds`` or ``structure`` if the spec has this section in place of keys of the domain.
         has_groups: whether the spec states ``by``, the groups of the records.
         finds_keys: whether the keys of the groups are found in the data.
 
@@ -263,7 +263,7 @@ def spec_type(
     mechanism_class = mechanism_type(mechanism or kind.default_mechanism)
     check_supports(mechanism_class, kind)
     name = "".join(part.capitalize() for part in f"{model}-by-{mechanism_class.name}".split("-"))
-    name += "PrivateBoundsSpec" if private_bounds else "GroupsSpec" if has_groups else "Spec"
+    name += f"Private{private.capitalize()}Spec" if private else "GroupsSpec" if has_groups else "Spec"
     name = f"FoundKeys{name}" if finds_keys else name
     read = mechanism_class.options_for(kind)
     read = with_delta(read) if finds_keys else read
@@ -271,14 +271,11 @@ def spec_type(
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, mechanism_class, grouped=has_groups), INFERENCE)
     by_default = (mechanism_class.name,) if mechanism_class.name == kind.default_mechanism else ()
-    if private_bounds:
-        check_place_of_bounds(kind, {})
-    domain = unbounded_domain(kind) if private_bounds else kind.domain_type
-    bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (no_bounds(kind), None)
+    domain, choices = choice_fields(kind, private)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
         ("domain", domain, *_default(domain)),
-        ("bounds", *bounds),
+        *choices,
         ("prior", kind.prior_type, *_default(kind.prior_type)),
         ("by", GroupsSection if has_groups else None, *(() if has_groups else (None,))),
         ("mechanism", Annotated[Literal[mechanism_class.name], Meta(description=mechanism_class.summary)], *by_default),
@@ -325,13 +322,11 @@ def build_spec(document: dict[str, Any], *, needs_cost: bool = False) -> Release
 
 
 def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[str, Any]) -> type[ReleaseSpec]:
-    is_private, has_groups = (document.get(key) is not None for key in ("bounds", "by"))
-    if is_private:
-        check_place_of_bounds(model, document)
+    private, has_groups = private_section(model, document), document.get("by") is not None
     if has_groups:
         check_groups(model, mechanism.name, document)
     found = finds_keys(document)
-    return spec_type(model.name, mechanism.name, private_bounds=is_private, has_groups=has_groups, finds_keys=found)
+    return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups, finds_keys=found)
 
 
 def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:

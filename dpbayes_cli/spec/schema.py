@@ -19,9 +19,11 @@ def json_schema() -> dict[str, Any]:
     for model, mechanism in supported_pairs():
         kinds.append(spec_type(model.name, mechanism.name))
         if model.bound_keys and mechanism.post_processing:
-            kinds.append(spec_type(model.name, mechanism.name, private_bounds=True))
+            kinds.append(spec_type(model.name, mechanism.name, private="bounds"))
+        if model.has_private_trees and mechanism.takes_private_trees():
+            kinds.append(spec_type(model.name, mechanism.name, private="structure"))
         if model.has_groups and mechanism.name in GROUP_MECHANISMS:
-            kinds.append(spec_type(model.name, mechanism.name, has_groups=True))
+            kinds.append(spec_type(model.name, mechanism.name, has_groups=True, finds_keys=True))
     references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     groups = definitions["GroupsSection"]
     about_file = "a file with the keys, one in each line; a CSV file if two columns hold them"

@@ -31,8 +31,8 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
         *_defaults(spec.domain, _section(stated, "domain"), model),
         *_prior(prepared, _section(stated, "prior")),
     ]
-    if prepared.plan.bounds is not None:
-        texts.append(f"private bounds near the {prepared.plan.bounds.described()} of the data")
+    if prepared.plan.choice is not None:
+        texts.append(prepared.plan.choice.described())
     for key, name in (("mechanism", "mechanism"), ("on_invalid", "invalid records")):
         if key not in stated:
             value = "are dropped" if (key, spec.on_invalid) == ("on_invalid", "drop") else getattr(spec, key)
@@ -52,7 +52,7 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
 def _prior(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
     """Return one text with the values of the prior, marked as stated or default."""
     values = prior_values(prepared.spec.prior)
-    if prepared.plan.bounds is not None and not values.keys() - stated.keys():
+    if prepared.spec.bounds is not None and not values.keys() - stated.keys():
         values["rest"] = "the rest derived from the private bounds" if values else "derived from the private bounds"
     default = "default of an earlier version" if prepared.has_former_prior else "default"
     named = {

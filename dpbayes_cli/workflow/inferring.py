@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbayes_cli.bundle.analysis import Analysis, analyze
-from dpbayes_cli.bundle.files import bounds_of, found_keys, payload_of, sampling_seed, stated_sampling_seed
+from dpbayes_cli.bundle.files import chosen_in, found_keys, payload_of, sampling_seed, stated_sampling_seed
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.stored_spec import with_former_inference
@@ -41,7 +41,7 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
         inference = {**before.get("inference", {}), **changes.get("inference", {})}
         spec = build_spec({**before, **changes, "inference": inference})
     if "prior" in changes or spec.by is not None:  # larger groups have means only if groups learn from each other
-        model = spec.build_model(bounds_of(document), found_keys(document))
+        model = spec.build_model(chosen_in(document), found_keys(document))
     derived = sampling_seed(document.release_id, released)
     stated = derived if seed is None else seed
     used = derived if stated == derived else stated_sampling_seed(derived, stated)

@@ -31,6 +31,10 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
     first, *others = filter(None, [_predictions(expected.predictions), _width(planned, expected, is_share)])
     sentences = [f"{_cost(spec, planned)}, {first}", *(f"{each[:1].upper()}{each[1:]}" for each in others)]
     sentences += [f"WARNING: {warning}" for warning in _warnings(spec, expected, is_share)]
+    if spec.structure is not None:
+        sentences.append("These numbers are for a tree that is known in advance.")
+    if planned.tree_split is not None:
+        sentences.append(planned.tree_split.sentence)
     if expected.trials < _FEW_TRIALS:
         sentences.append(f"Only {expected.trials} releases were simulated. For more: --trials 100.")
     return sentences

@@ -24,6 +24,7 @@ from dpbayes_cli.workflow.pricing import PlannedRelease, price
 if TYPE_CHECKING:
     from dpbayes_cli.workflow.simulated_groups import ExpectedGroups
     from dpbayes_cli.workflow.simulated_releases import Progress, Simulation
+    from dpbayes_cli.workflow.tree_split import TreeSplit
 
 SECONDS = 3.0
 """The CPU time in which as many releases are simulated as possible if no number of trials is stated."""
@@ -64,6 +65,7 @@ class MechanismPlan:
         refusal: why the mechanism refuses the request; empty if there is a plan.
         not_simulated: why nothing was simulated, one sentence; empty if there are simulated releases.
         groups: a summary of simulated releases of groups; None if there are no groups, or nothing was simulated.
+        tree_split: how the budget is best divided between a private tree and its tables; None without such a tree.
         costs_more: whether the plan costs more than the request states, in a comparison of mechanisms.
     """
 
@@ -73,6 +75,7 @@ class MechanismPlan:
     refusal: str = ""
     not_simulated: str = ""
     groups: ExpectedGroups | None = None
+    tree_split: TreeSplit | None = None
     costs_more: bool = False
 
     @property
@@ -104,7 +107,12 @@ def _simulate_priced(planned: PlannedRelease, n_records: int, effort: Simulation
         return _simulate_groups(planned, n_records, effort)
     expected = simulate_plan(planned, n_records, effort)
     reason = "" if expected else why_not_simulated(planned)
-    return MechanismPlan(planned.spec.mechanism, planned.plan, expected, not_simulated=reason)
+    split = None
+    if planned.spec.structure is not None:
+        from dpbayes_cli.workflow.tree_split import simulate_tree_split
+
+        split = simulate_tree_split(planned, n_records, effort.seed)
+    return MechanismPlan(planned.spec.mechanism, planned.plan, expected, not_simulated=reason, tree_split=split)
 
 
 def _simulate_groups(planned: PlannedRelease, n_records: int, effort: SimulationEffort) -> MechanismPlan:

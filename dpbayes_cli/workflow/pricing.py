@@ -11,6 +11,7 @@ from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Plan, Step
+from dpbayes_cli.core.private_choice import Chosen
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.composition import Failure, compose
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -28,7 +29,8 @@ class PlannedRelease:
 
     Attributes:
         spec: the release request.
-        model: the model of the spec. Until private bounds are drawn, it covers the whole range of values.
+        model: the model of the spec. Before a private choice is drawn, it has the whole range of values, or a
+            star as its tree.
         mechanism: the mechanism that releases the model's statistic or posterior draws.
         policy: the neighbor relation, and how invalid records count.
         plan: the calibrated and priced steps.
@@ -41,29 +43,29 @@ class PlannedRelease:
     policy: RecordPolicy
     plan: Plan
     n_records: int | None = None
-    _last: dict[tuple[float, float], Self] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _last: dict[Chosen, Self] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
     def known_records(self) -> int | None:
         """The public number of records: of the plan or, failing that, of the spec; None if neither states it."""
         return self.spec.records if self.n_records is None else self.n_records
 
-    def at_bounds(self, bounds: tuple[float, float] | None) -> Self:
-        """Return the release with the private bounds that were drawn; its privacy cost does not change.
+    def at_choice(self, chosen: Chosen | None) -> Self:
+        """Return the release with the private choice that was drawn; its privacy cost does not change.
 
-        If ``bounds`` is None, the release itself is returned. Two calls in a row with the same bounds return the same
+        If ``chosen`` is None, the release itself is returned. Two calls in a row with the same choice return the same
         object, so that model and plan are built only once.
 
         Raises:
-            SpecError: the step that draws private bounds cannot return these bounds.
+            SpecError: the first step cannot return this choice.
         """
-        if bounds is None:
+        if chosen is None:
             return self
-        if bounds not in self._last:
-            narrowed = self.with_bounded_model(self.spec.build_model(bounds))
+        if chosen not in self._last:
+            narrowed = self.with_chosen_model(self.spec.build_model(chosen))
             self._last.clear()
-            self._last[bounds] = narrowed
-        return self._last[bounds]
+            self._last[chosen] = narrowed
+        return self._last[chosen]
 
     def at_keys(self, keys: tuple[str, ...] | None) -> Self:
         """Return the release with the keys of groups that were published; its privacy cost does not change.
@@ -76,10 +78,10 @@ class PlannedRelease:
         final_step = replace(self.plan.final_step, statistic=self.mechanism.statistic(model, self.policy))
         return replace(self, model=model, plan=replace(self.plan, steps=(final_step,)))
 
-    def with_bounded_model(self, model: Model) -> Self:
-        """Return the release with a model that has private bounds; the privacy cost does not change.
+    def with_chosen_model(self, model: Model) -> Self:
+        """Return the release with a model that has private bounds or a private tree; the cost does not change.
 
-        Privacy: this method refuses no bounds. A refusal would reveal something about bounds that were drawn but not
+        Privacy: this method refuses no choice. A refusal would reveal something about bounds that were drawn but not
             sealed, and the next attempt would draw again. If the noise cannot be calibrated to these bounds, the noise
             for the whole range is used. It was planned before the charge, and the sensitivity between narrower bounds
             is never larger.
@@ -119,7 +121,7 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
     Args:
         spec: the release request.
         n_records: the public number of records, if the mechanism needs it and the spec does not state it.
-        model: the model of the spec if it is built already, without private bounds.
+        model: the model of the spec if it is built already; with a drawn tree, but without drawn bounds.
 
     Raises:
         SpecError: the spec is wrong, or no guarantee can be given for it.
@@ -132,14 +134,15 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
             hint="leave out column",
         )
     kind = mechanism_type(spec.mechanism)
-    mechanism, policy, law = kind(), spec.policy, spec.private_bounds
+    mechanism, policy, law = kind(), spec.policy, spec.private_choice
     for column in model.columns:
         impute_code(column, policy)
-    if law is not None and not kind.post_processing:
+    if law is not None and not (kind.post_processing if law.keeps_parameters else kind.takes_private_trees()):
         raise SpecError(
-            f"{kind.name} cannot use private bounds",
-            where="bounds",
-            hint="state the bounds in the domain, or choose a mechanism that can use private bounds, such as laplace",
+            f"{kind.name} cannot use private {law.key}",
+            where=law.key,
+            hint=f"state the {law.key} in the domain, or choose a mechanism that can use private {law.key}, such as "
+            "laplace",
         )
     options, known = spec.options, spec.records if n_records is None else n_records
     plan = with_threshold(mechanism.plan(model, policy, options, known), model, policy)
@@ -159,16 +162,13 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         )
     if law is None:
         return PlannedRelease(spec, model, mechanism, policy, plan, n_records)
-    last = law.grid.last
-    lowest = {0} if law.lower is None else {0, last - 1}
-    narrowest = [spec.build_model((law.grid.value(lower), law.grid.value(lower + 1))) for lower in lowest]
-    prices = {mechanism.plan(narrow, policy, options, known).guarantee for narrow in narrowest}
-    if prices != {plan.guarantee}:  # price the narrowest bounds at both ends of the grid too, before any charge
+    others = [spec.build_model(chosen) for chosen in law.extremes()]
+    prices = {mechanism.plan(other, policy, options, known).guarantee for other in others}
+    if prices != {plan.guarantee}:  # price extreme choices too, before any charge
         plan = plan.at_price(plan.guarantee.former)
         if {each.former for each in prices} != {plan.guarantee}:
-            raise DpbayesError("the privacy cost of the statistics depends on the private bounds; nothing is released")
-    (column,) = model.columns
-    first = Step(law.statistic(column.role, policy), law, law.guarantee)
+            raise DpbayesError(f"the cost of the statistics depends on the private {law.key}; nothing is released")
+    first = Step(law.first_statistic(model.columns, policy), law, law.guarantee)
     total = compose([law.guarantee, plan.guarantee])
-    whole = Plan((first, *plan.steps), total, plan.parameters, bounds=law)
+    whole = Plan((first, *plan.steps), total, plan.parameters, choice=law)
     return PlannedRelease(spec, model, mechanism, policy, whole, n_records)

@@ -22,17 +22,15 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import assemble, sealed_draw
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
 from dpbayes_cli.bundle.document_parts import LedgerReference
-from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of, found_keys
+from dpbayes_cli.bundle.files import analysis_of_draw, chosen_in, found_keys
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, bundle_of
 from dpbayes_cli.bundle.stated_request import remember
-from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.core.statistic_values import evaluate_codes
 from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices
@@ -186,10 +184,10 @@ def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Dra
     Raises:
         DpbayesError: the operating system provides no randomness.
     """
-    law = planned.plan.bounds
+    law = planned.plan.choice
     try:
         if law is not None:
-            return _draw_with_private_bounds(planned, law, evidence)
+            return _draw_with_private_choice(planned, law, evidence)
         return planned.mechanism.release(planned.plan, evidence)
     except OSError:  # mechanisms use the operating system for nothing else
         raise no_randomness_error() from None
@@ -205,21 +203,20 @@ def read_evidence(planned: PlannedRelease, source: Source) -> ExactEvidence:
     return ExactEvidence((), rows.n_records, design=rows)
 
 
-def _draw_with_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: ExactEvidence) -> Payload:
-    """Draw the bounds from a histogram, then the noisy statistic between them, computed from the same histogram.
+def _draw_with_private_choice(planned: PlannedRelease, law: PrivateChoice, evidence: ExactEvidence) -> Payload:
+    """Draw bounds or a tree, then the noisy statistic that follows from them, computed from the same exact numbers.
 
     Privacy: the guarantee of the plan, which composes both steps. The second step may depend on the result of the first
         step, because its guarantee holds whatever that result is.
     Source: Smith 2011; design notes, composition of what is fixed in advance.
     """
-    lower, upper = law.choose(evidence.histogram)
-    bounds = law.grid.value(lower), law.grid.value(upper)
-    narrowed = planned.at_bounds(bounds)
-    column, step = require_type(narrowed.model.columns[0], NumericColumn), narrowed.plan.final_step
-    codes = law.codes(evidence.histogram, lower, upper, column)
-    exact = ExactEvidence(evaluate_codes(step.statistic, column, codes), evidence.n_records)
+    chosen = law.draw(evidence)
+    narrowed = planned.at_choice(chosen)
+    step = narrowed.plan.final_step
+    values = law.final_values(evidence, chosen, narrowed.model.columns, step.statistic)
     second = Plan((step,), step.guarantee, narrowed.plan.parameters)
-    return replace(require_type(narrowed.mechanism.release(second, exact), Payload), bounds=bounds)
+    released = narrowed.mechanism.release(second, ExactEvidence(values, evidence.n_records))
+    return replace(require_type(released, Payload), chosen=chosen)
 
 
 def _describe(
@@ -232,11 +229,11 @@ def _describe(
     """
     if reservation.document is not None:
         document = parse_document(reservation.document)
-        narrowed = prepared.at_bounds(bounds_of(document)).at_keys(found_keys(document))
+        narrowed = prepared.at_choice(chosen_in(document)).at_keys(found_keys(document))
         remember(document, narrowed.spec, narrowed.model)
         return document, lambda: analysis_of(bundle_of(document))
     draw, record = parse_draw(sealed), reservation.release
-    narrowed = prepared.at_bounds(bounds_of(draw)).at_keys(found_keys(draw))
+    narrowed = prepared.at_choice(chosen_in(draw)).at_keys(found_keys(draw))
     names = narrowed.plan.final_step.statistic.names
     if draw.statistics and [item.name for item in draw.statistics] != list(names):
         raise DpbayesError("the sealed statistics are not those of the release request; nothing is written")

@@ -43,7 +43,7 @@ def build_report_context(
         records: the number of records to simulate if the true number is private.
     """
     document, spec = bundle.document, bundle.spec
-    model = bundle.model if spec.bounds is None else None
+    model = bundle.model if spec.private_bounds is None else None
     try:
         planned = price(spec, document.n_records, model)
     except DpbayesError:

@@ -235,7 +235,7 @@ class NoiseSimulation(Simulation):
         return np.array(rows).reshape(-1, 3)
 
     def _release(self) -> tuple[tuple[float, ...], NoisyObservation, NoisyObservation]:
-        planned, bounds, rng = self.planned, self.planned.plan.bounds, self.data_rng
+        planned, bounds, rng = self.planned, self.planned.spec.private_bounds, self.data_rng
         if bounds is not None:
             return self.plausible(lambda: simulate_with_private_bounds(planned, bounds, self.n_records, rng))
         statistic = planned.plan.final_step.statistic
@@ -253,7 +253,7 @@ def simulate_with_private_bounds(
     full_range = law.grid.column("value", law.outside)
     theta, histogram = planned.model.simulated_histogram(full_range, n_records, rng)
     lower, upper = law.simulate(histogram, rng)
-    narrowed = planned.at_bounds((law.grid.value(lower), law.grid.value(upper)))
+    narrowed = planned.at_choice(law.values_at((lower, upper)))
     column = require_type(narrowed.model.columns[0], NumericColumn)
     codes = law.codes(histogram, lower, upper, column)
     values = evaluate_codes(narrowed.plan.final_step.statistic, column, codes)

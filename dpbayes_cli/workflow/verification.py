@@ -133,9 +133,10 @@ def _planned(bundle: Bundle) -> PlannedRelease:
     """Price the release request again, at the number of records that the bundle states."""
     n_records = bundle.document.n_records
     try:
-        if bundle.spec.bounds is None:
+        choice = bundle.spec.private_choice
+        if choice is None or not choice.keeps_parameters:
             return price(bundle.spec, n_records, bundle.model)
-        return price(bundle.spec, n_records).with_bounded_model(bundle.model)
+        return price(bundle.spec, n_records).with_chosen_model(bundle.model)
     except DpbayesError as error:
         raise VerificationError(
             "no guarantee can be derived from the release request in the bundle", findings=[str(error)]
@@ -173,6 +174,7 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
         drawn_states=document.drawn_states,
         log_weight=document.log_weight,
         bounds=document.bounds,
+        structure=document.structure,
     )
 
 

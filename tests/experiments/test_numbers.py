@@ -27,7 +27,7 @@ DIGESTS = {
     "adversarial-data": "726b6f526f982559",
     "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964",
-    "groups": "bd7682c18fa60071",
+    "groups": "91f2d892b7e92483",
     "synthetic": "450898da5f897a78",
     "linear-regression, whole": "5fb3fd70a8eed9fa",
     "hmm, whole": "2391610b59505e28",

@@ -141,6 +141,13 @@ privacy: {epsilon: 1}
 domain: {variables: {x: {values: ['0', '1'], impute: '0'}, y: {values: ['0', '1'], impute: '0', parents: [x]}}}
 inference: {samples: 200}
 """
+TREE = """
+model: bayes-net
+privacy: {epsilon: 0.8}
+structure: {private: {epsilon: 0.2}}
+domain: {variables: {x: {cuts: [1], impute: 0}, y: {cuts: [1], impute: 0}, z: {cuts: [1], impute: 0}}}
+inference: {samples: 200}
+"""
 HMM = """
 model: hmm
 privacy: {epsilon: 1}
@@ -177,6 +184,7 @@ KINDS = {
     "anchored": Kind(("--model", "beta-bernoulli", "--eps", "1"), anchored=True),
     "bounds": Kind(BOUNDED),
     "network": Kind((), "x,y\n" + "1,0\n" * 30 + "0,1\n" * 70, NETWORK, frozenset({"tables.csv"})),
+    "tree": Kind((), "x,y,z\n" + "1,0,2\n" * 30 + "0,1,0\n" * 70, TREE, frozenset({"tables.csv"})),
     "hmm": Kind(("--mcmc-sweeps", "50"), LOG, HMM.replace("MECHANISM", "laplace"), frozenset({"states.csv"})),
     "gibbs": Kind((), LOG, HMM.replace("MECHANISM", "gibbs") + "sampling: {sweeps: 5}\nrecords: 100\n",
                   frozenset({"states.csv"})),
@@ -236,7 +244,7 @@ def examine(directory: Path) -> tuple[list[str], bytes | None, dict[str, bytes],
             wrong.append("a bundle of what was not sealed")
         else:
             document, draw = parse_document(bundle["release.json"]), parse_draw(payload)
-            if (document.statistics, document.bounds) != (draw.statistics, draw.bounds):
+            if any(getattr(document, key) != getattr(draw, key) for key in ("statistics", "bounds", "structure")):
                 wrong.append("the bundle is not of the sealed draw")
         if set(bundle) != {"release.json", "statistics.csv", "samples.parquet", "report.md"} | KIND.files:
             wrong.append(f"an incomplete bundle: {sorted(bundle)}")

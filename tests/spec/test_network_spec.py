@@ -13,8 +13,7 @@ import yaml
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
-from dpbayes_cli.models.families.network_domain import MAX_CELLS
-from dpbayes_cli.privacy.dag import cell_names
+from dpbayes_cli.privacy.dag import MAX_CELLS, cell_names
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from dpbayes_cli.workflow.pricing import price

@@ -130,8 +130,11 @@ def test_every_default_has_an_entry_in_the_table_of_version_1() -> None:
     for model, mechanism in supported_pairs():
         table = version_1._table()
         own = table["models"].get(model.name, {}), table["mechanisms"].get(mechanism.name, {})
-        for private in (False, True) if model.bound_keys and mechanism.post_processing else (False,):
-            keys = set(keys_with_defaults(spec_type(model.name, mechanism.name, private_bounds=private)))
+        choices = ["bounds"] * bool(model.bound_keys) + ["structure"] * (
+            model.has_private_trees and mechanism.takes_private_trees()
+        )
+        for private in ("", *choices) if mechanism.takes_private_trees() else ("",):
+            keys = set(keys_with_defaults(spec_type(model.name, mechanism.name, private=private)))
             missing = keys - {"mechanism"} - table["common"].keys() - own[0].keys() - own[1].keys()
             assert not missing, "add them, by their names in version 1, to spec/version_1_defaults.json"
 

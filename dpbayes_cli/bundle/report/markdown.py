@@ -62,12 +62,12 @@ def _groups(document: ReleaseDocument) -> list[str]:
 
 
 def _request(document: ReleaseDocument) -> str:
-    bounds = wording.bounds_text(document)
+    key, found = wording.choice_text(document)
     lines = [
         f"- Release: `{document.release_id}`",
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
-        *([f"- Bounds: {bounds}"] if bounds else []),
+        *([f"- {key.capitalize()}: {found}"] if key else []),
         *([f"- Groups: {_keys(document)}"] if document.spec.get("by") else []),
         "- Prior: " + _escape(prior_text(document), _MARKS),
         f"- One record: one {document.record_unit}; number of records: {wording.records_text(document)}",

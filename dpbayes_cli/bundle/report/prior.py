@@ -9,7 +9,7 @@ import msgspec
 
 from dpbayes_cli.base.numeric import Floats, float_text
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.files import bounds_of
+from dpbayes_cli.bundle.files import chosen_in
 from dpbayes_cli.bundle.stated_request import spec_of
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import model_type
@@ -49,7 +49,7 @@ def prior_densities(document: ReleaseDocument, model: Model) -> dict[str, tuple[
 def prior_text(document: ReleaseDocument) -> str:
     """Return the values of the prior that a release used, and whether it is the default of the model."""
     spec = spec_of(document)
-    kind, domain = model_type(spec.model), spec.domain_at(bounds_of(document))
+    kind, domain = model_type(spec.model), spec.domain_at(chosen_in(document))
     prior = kind.complete_prior(domain, spec.prior)
     word = "stated"
     if not any(item.required for item in msgspec.structs.fields(kind.prior_type)):

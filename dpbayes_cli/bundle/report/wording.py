@@ -180,11 +180,10 @@ def released_text(document: ReleaseDocument) -> str:
         )
     law = document.noise.law if document.noise else "no"
     noise = law.replace("-", " ").replace("laplace", "Laplace").replace("gaussian", "Gaussian")
-    bounds = bounds_text(document)
+    key, found = choice_text(document)
+    are = {"bounds": "bounds are", "tree": "tree is"}
     before = (
-        f"The bounds are {bounds}; the statistics cost {guarantee_text(document.guarantee.parts[1])}. "
-        if bounds
-        else ""
+        f"The {are[key]} {found}; the statistics cost {guarantee_text(document.guarantee.parts[1])}. " if key else ""
     )
     return (
         f"{before}The statistics are integers, each with independent {noise} noise. A released value may be negative "
@@ -205,12 +204,16 @@ def draws_word(document: ReleaseDocument) -> str:
     return "estimates" if are_estimates(document) else "draws"
 
 
-def bounds_text(document: ReleaseDocument) -> str:
-    """Return the bounds that were found privately, with their privacy cost; empty if the request states its bounds."""
-    bounds, parts = document.bounds, document.guarantee.parts
+def choice_text(document: ReleaseDocument) -> tuple[str, str]:
+    """Return ``bounds`` or ``tree`` with what was found privately and its privacy cost; empty texts without any."""
+    bounds, structure, parts = document.bounds, document.structure, document.guarantee.parts
+    if not isinstance(structure, msgspec.UnsetType) and parts:
+        edges = ", ".join(f"{parent} - {name}" for name, parents in structure.items() for parent in parents)
+        return "tree", f"{edges}, found privately at a cost of {guarantee_text(parts[0])}"
     if isinstance(bounds, msgspec.UnsetType) or not parts:
-        return ""
-    return f"{bounds.lower:.10g} to {bounds.upper:.10g}, found privately at a cost of {guarantee_text(parts[0])}"
+        return "", ""
+    found = f"{bounds.lower:.10g} to {bounds.upper:.10g}"
+    return "bounds", f"{found}, found privately at a cost of {guarantee_text(parts[0])}"
 
 
 def computed_text(document: ReleaseDocument) -> str:

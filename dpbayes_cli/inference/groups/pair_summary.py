@@ -7,8 +7,11 @@ the hyperparameters (``rate_cells``) and interpolated; it is then removed. The g
 one for each of 16 draws, has its quantiles: averaged over wide hyperparameters, a posterior may be far from any Beta
 law. If the table of a block has more than 4,096 records (``group_blocks``), its groups keep the Beta law's quantiles.
 
+In simulations with hyperparameters from their priors, the intervals contained 90 % of the probabilities on average, to
+within 0.3 %. An interval that ends at 0 or 1 has no tail there, and contained 95 %.
+
 Quantiles of the number of records are those of the gamma law with the same mean and standard deviation, rounded. Their
-intervals covered 90 % to 94 % of the numbers, and 85 % if the noise was so wide that the law of sizes was not learned.
+intervals covered 89 % to 99 % of the numbers.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
+from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, cell_of, has_stand_in
 from dpbayes_cli.core.findings import Findings, other_columns, share_of
 from dpbayes_cli.core.joint_law import JointLaw
 from dpbayes_cli.core.model_sections import NetworkTables
@@ -315,10 +315,3 @@ def table_statistic(
     witness = Witness(record, None if add_remove else neighbor)
     total = per_table * len(parts)
     return Statistic(names, expressions, total, witness, total, parts=parts, largest_change=1)
-
-
-def cell_of(column: Column | CutColumn, code: int) -> str:
-    """Return a cell that has a given code."""
-    if isinstance(column, Column):
-        return column.levels[code]
-    return repr(column.cuts[0] - max(1.0, abs(column.cuts[0]))) if code == 0 else repr(column.cuts[code - 1])

@@ -12,10 +12,8 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.models.families.domain_types import StandIn
-from dpbayes_cli.privacy.dag import Network, cell_names
+from dpbayes_cli.privacy.dag import MAX_CELLS, Network, cell_names
 
-MAX_CELLS = 1 << 18
-"""The largest number of cells of all tables together; noise is drawn, and results are written, for every cell."""
 _MAX_CUT = 1e100
 _SEPARATORS = "=|,"
 """The characters that join the parts of a cell's name."""
