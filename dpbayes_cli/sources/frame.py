@@ -85,8 +85,7 @@ def cell_texts(frame: Any, name: str) -> NDArray[Any]:
         values = np.asarray(column.to_numpy(), dtype=np.float32 if is_single else None)
         distinct, codes = np.unique(values, return_inverse=True)
         return np.array([*map(_text, distinct), None], dtype=object)[:-1][codes]
-    as_list = next(name for name in ("tolist", "to_pylist", "to_list") if hasattr(column, name))
-    cells = getattr(column, as_list)()
+    cells = _cells(column)
     known: dict[Any, str | None] = {}
     texts = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):
@@ -99,6 +98,23 @@ def cell_texts(frame: Any, name: str) -> NDArray[Any]:
             text = None
         texts[i] = text
     return texts
+
+
+def _cells(column: Any) -> list[Any]:
+    """Return the cells of a column; None for a text that is not UTF-8, which only Arrow can hold."""
+    as_list = next(name for name in ("tolist", "to_pylist", "to_list") if hasattr(column, name))
+    try:
+        return list(getattr(column, as_list)())
+    except UnicodeDecodeError:
+        arrow = column if as_list == "to_pylist" else column.array.__arrow_array__()
+        return [_cell(scalar) for scalar in arrow]
+
+
+def _cell(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return None
 
 
 def _kinds(frame: Any) -> list[tuple[str, str]]:

@@ -78,6 +78,14 @@ def test_no_cell_stops_the_release() -> None:
         assert codes(FrameSource(frame), Column("x", ("1", "y"))) == [0, -1, 1]
 
 
+def test_bytes_that_are_not_utf8_are_a_missing_cell() -> None:
+    """Arrow reads them from a Parquet file without an error."""
+    ends = pa.py_buffer(np.array([0, 1, 2, 3], dtype=np.int32))
+    table = pa.table({"x": pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"a\xffb")])})
+    for frame in (table, table.to_pandas(types_mapper=pd.ArrowDtype)):
+        assert list(cell_texts(frame, "x")) == ["a", None, "b"]
+
+
 def test_a_column_of_dates_is_refused_by_its_type() -> None:
     frame = pd.DataFrame({"answer": pd.to_datetime(["2026-01-01"])})
     with pytest.raises(SourceError, match="cannot be read as text"):
