@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.numeric import decimal_text
@@ -19,6 +21,10 @@ from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
 from dpbayes_cli.sources.source import Source, column_index, unreadable
 
 _NAME = "frame"
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+"""What stands in a text for bytes that are not UTF-8; no engine reads such a text."""
+_MAX_BITS = int(MAX_CELL_BYTES * math.log2(10))
+"""Integers with more bits have longer texts than a cell may have."""
 _SINGLE = {"float", "float32"}
 """The names of single-precision types in Arrow, pandas and Polars."""
 _REFUSED = ("date", "time", "duration", "complex", "binary", "list", "struct", "period", "interval", "map", "bytes")
@@ -79,8 +85,7 @@ def cell_texts(frame: Any, name: str) -> NDArray[Any]:
         values = np.asarray(column.to_numpy(), dtype=np.float32 if is_single else None)
         distinct, codes = np.unique(values, return_inverse=True)
         return np.array([*map(_text, distinct), None], dtype=object)[:-1][codes]
-    as_list = next(name for name in ("tolist", "to_pylist", "to_list") if hasattr(column, name))
-    cells = getattr(column, as_list)()
+    cells = _cells(column)
     known: dict[Any, str | None] = {}
     texts = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):
@@ -95,6 +100,23 @@ def cell_texts(frame: Any, name: str) -> NDArray[Any]:
     return texts
 
 
+def _cells(column: Any) -> list[Any]:
+    """Return the cells of a column; None for a text that is not UTF-8, which only Arrow can hold."""
+    as_list = next(name for name in ("tolist", "to_pylist", "to_list") if hasattr(column, name))
+    try:
+        return list(getattr(column, as_list)())
+    except UnicodeDecodeError:
+        arrow = column if as_list == "to_pylist" else column.array.__arrow_array__()
+        return [_cell(scalar) for scalar in arrow]
+
+
+def _cell(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return None
+
+
 def _kinds(frame: Any) -> list[tuple[str, str]]:
     """Return the name and the type of each column, in lower case; both are public."""
     if hasattr(frame, "schema"):
@@ -106,15 +128,19 @@ def _kinds(frame: Any) -> list[tuple[str, str]]:
 
 
 def _text(cell: Any) -> str | None:
-    """Return the text of a cell; None if it is missing or has no text form."""
+    """Return the text of a cell; None if it is missing, has no text form, or the text of a number is too long.
+
+    Privacy: no cell raises an error, which would show that a record holds it.
+    Source: design notes, conventions.
+    """
     if isinstance(cell, str):
-        return cell
+        return None if _HALF_CHARACTER.search(cell) else cell
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
     if isinstance(cell, numbers.Integral):
-        return str(int(cell))
-    if isinstance(cell, Decimal):
-        return decimal_text(cell) if cell.is_finite() else None
-    if isinstance(cell, numbers.Real):
-        return decimal_text(Decimal(str(cell))) if math.isfinite(cell) else None
+        return str(int(cell)) if int(cell).bit_length() <= _MAX_BITS else None
+    if isinstance(cell, float | np.floating):
+        cell = Decimal(str(cell))
+    if isinstance(cell, Decimal) and cell.is_finite() and abs(cell.adjusted()) <= MAX_CELL_BYTES:
+        return decimal_text(cell)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,23 @@ def test_a_frame_and_its_file_have_the_same_codes(tmp_path: Path) -> None:
     bounded = FrameSource(frame, UnitBound("person", 1))
     assert len(codes(bounded, column)) == 3
     assert FrameSource(frame).count() == 6
+
+
+def test_no_cell_stops_the_release() -> None:
+    """An error would show that a record holds such a cell; a huge exponent must not fill the memory."""
+    strange = ["\ud800", "y\udcff", 10**5000, -(10**5000), Fraction(1, 3), Fraction(10**400), b"\xff"]
+    huge = [Decimal(f"{sign}E{power}99999999") for sign in ("1", "-1", "0") for power in "+-"]
+    for cell in (*strange, *huge, Decimal("sNaN")):
+        frame = pd.DataFrame({"answer": pd.Series(["1", cell, "y"], dtype=object)})
+        assert codes(FrameSource(frame), Column("x", ("1", "y"))) == [0, -1, 1]
+
+
+def test_bytes_that_are_not_utf8_are_a_missing_cell() -> None:
+    """Arrow reads them from a Parquet file without an error."""
+    ends = pa.py_buffer(np.array([0, 1, 2, 3], dtype=np.int32))
+    table = pa.table({"x": pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"a\xffb")])})
+    for frame in (table, table.to_pandas(types_mapper=pd.ArrowDtype)):
+        assert list(cell_texts(frame, "x")) == ["a", None, "b"]
 
 
 def test_a_column_of_dates_is_refused_by_its_type() -> None:
