@@ -28,6 +28,7 @@ def words(text: str) -> list[str]:
     for pattern, stand_in in [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
         (r"\b[0-9a-f]{64}\b", "HASH"),
+        (r"(?m)^tree [^,]+(?:,[^,]+)*?, found privately", "TREE"),
         (r"[<>]=?50K\b", "CLASS"),  # a prediction may change with the noise
         (r"\S*ledger\.sqlite", "PATH"),
         (r"-?\d+(?:\.\d+)?(?:e-\d+)?", "NUMBER"),

@@ -21,6 +21,7 @@ PAGES = (
     *(f"docs/tutorials/{name}.md" for name in ("first-release", "classifier", "arviz-and-r", "notebook")),
     "docs/how-to/groups.md",
     "docs/how-to/noisy-tables.md",
+    "docs/how-to/private-tree.md",
     "docs/how-to/synthetic-records.md",
 )
 """The pages whose examples are run."""
