@@ -20,6 +20,8 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
+MAX_KEYS = 1_000_000
+"""At most this many keys are published, the first in order."""
 _NATS = 110.0
 """Noise whose probability is smaller by more nats than this has, in all, a probability below 1e-46."""
 _CELLS = 2048
@@ -100,8 +102,13 @@ class KeyThreshold:
         return max(1, -(-(self.value - 1 + reach) // self.step))
 
     def passes(self, counts: Integers) -> Integers:
-        """Return the indices of the keys that are published, given all their noisy integers, shape (n_keys, n)."""
-        return np.asarray(np.flatnonzero(counts[:, counts.shape[1] - self.n_counts :].sum(axis=1) >= self.value))
+        """Return the indices of the keys that are published, given all their noisy integers, shape (n_keys, n).
+
+        Only the first ``MAX_KEYS`` are published, so that a draw is never too large to be sealed. This is a function of
+        the published keys alone.
+        """
+        reach = counts[:, counts.shape[1] - self.n_counts :].sum(axis=1) >= self.value
+        return np.asarray(np.flatnonzero(reach)[:MAX_KEYS])
 
 
 @dataclass(frozen=True, eq=False)

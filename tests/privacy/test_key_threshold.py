@@ -18,6 +18,7 @@ import pytest
 from mpmath import mp, mpf
 
 from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.privacy import key_threshold
 from dpbayes_cli.privacy.composition import Failure, compose, parse_guarantee
 from dpbayes_cli.privacy.key_threshold import KeyThreshold, largest_failure
 from dpbayes_cli.privacy.kinds import PureDP, ZeroConcentrated
@@ -162,3 +163,9 @@ def test_a_failure_adds_its_delta_alone() -> None:
         assert whole.rdp(Decimal(8)) == inner.rdp(Decimal(8))
         assert parse_guarantee(whole.serialize()) == whole
         assert not whole.statement(Decimal("1e-7")).epsilon.is_finite()
+
+
+def test_at_most_a_million_keys_are_published_the_first_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_threshold, "MAX_KEYS", 2)
+    threshold = KeyThreshold.calibrate(DiscreteLaplace(2.0), 1, 1, 1, Decimal("1e-6"))
+    assert threshold.passes(np.array([[100], [0], [200], [300]])).tolist() == [0, 2]
