@@ -90,10 +90,12 @@ def missing_column(names: Sequence[str], wanted: str | None, file: str, *, is_pu
             + _look(file, "counts them"),
         )
     marks = [mark for mark in _DELIMITERS if mark in names[0]] if len(names) == 1 and not is_public else []
+    if not marks and len(names) == 1 and not is_public and wanted in names[0].split(","):
+        marks = [","]
     if marks:
         return SourceError(
             f"the header is a single field that holds {marks[0]!r}, which seems to separate columns",
-            hint=f"--delimiter {_DELIMITERS[marks[0]]}; {_look(file, 'shows the header')}",
+            hint=f"--delimiter {_DELIMITERS.get(marks[0], marks[0])}; {_look(file, 'shows the header')}",
         )
     if len(names) == 1 and not is_public and has_blanks_between_names(names):
         return SourceError(

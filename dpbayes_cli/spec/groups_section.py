@@ -95,8 +95,11 @@ def _check_pairs(columns: Sequence[str], keys: Sequence[str], parents: Sequence[
     for key, parent in zip(keys, parents, strict=True):
         members.setdefault(parent, []).append(key)
     check_levels(tuple(members))
-    for inside in members.values():
-        check_levels(inside)
+    for parent, inside in members.items():
+        try:
+            check_levels(inside)
+        except ValueError as mistake:
+            raise ValueError(f"within {parent!r}: {mistake}") from None
 
 
 def finds_keys(document: Mapping[str, Any]) -> bool:

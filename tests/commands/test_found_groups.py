@@ -49,6 +49,7 @@ def test_keys_are_published_if_they_have_enough_records(
     assert f"a group with fewer than about {threshold} records is likely missing" in shown.out
     assert "Of 13 groups, " in shown.out
     report = dpbayes("report", "out", "--format", "html").out
+    assert "keys that are found in the data, the column" in report
     ledger = [path.read_bytes() for path in ledger_path.parent.glob("ledger*")]
     for content in (*files_of("out").values(), *ledger, report.encode()):
         assert not any(key.encode() in content for key in (*SMALL, *ODD[:4], "only invalid"))
