@@ -21,6 +21,7 @@ from dpbayes_cli.core.registry import (
     supported_pairs,
     supporting_mechanisms,
 )
+from dpbayes_cli.spec.groups_section import finds_keys
 
 SECTIONS = (PRIVACY, SAMPLING, INFERENCE)
 """The sections whose keys depend on model and mechanism."""
@@ -99,6 +100,7 @@ def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
         if isinstance(stated := document.get(section), Mapping):
             foreign_here = {key for by in others for key in names_in(_read(model, by, section), section)}
             foreign_here -= {*names_in(_read(model, read, section), section)}
+            foreign_here -= {"delta"} if finds_keys(document) else set()  # the delta of the keys
             request[section] = {key: value for key, value in stated.items() if key not in foreign_here}
     return request
 

@@ -121,3 +121,9 @@ def test_half_of_delta_pays_for_noise_whose_epsilon_needs_a_delta() -> None:
     assert float(pair.guarantee().epsilon_at("1e-6")) <= 1.0
     stated = dpb.plan(model, privacy={"rho": "0.1"}, delta="1e-6").guarantee()
     assert (float(stated.rho), float(stated.delta)) == (0.1, 1e-6)
+
+
+def test_every_mechanism_in_a_comparison_reads_the_delta_of_the_keys(dpbayes: Cli) -> None:
+    asked = ["--model", "beta-bernoulli", "--by", "city", "--groups", "private", "--eps", "1", "--delta", "1e-6"]
+    plans = dpbayes("plan", "--compare", "--records", "1000", "--json", *asked).json
+    assert {plan["mechanism"]: plan["guarantee"]["delta"] > 0 for plan in plans} == {"laplace": True, "gaussian": True}
