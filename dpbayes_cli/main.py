@@ -120,8 +120,13 @@ def run() -> NoReturn:
         signal.signal(number, _interrupt)
     code = max(_run_command(), _flush())
     if (_SIGNALS or code == _BROKEN_PIPE_EXIT) and threading.active_count() > 1:
-        os._exit(code)  # sys.exit would wait for threads, which may hang on a stalled stream
+        _leave_threads(code)
     sys.exit(code)
+
+
+def _leave_threads(code: int) -> NoReturn:
+    """End the process at once: ``sys.exit`` would wait for threads, which may hang on a stalled stream."""
+    os._exit(code)
 
 
 _SIGNALS: list[int] = []

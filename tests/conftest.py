@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from dpbayes_cli import main
 from dpbayes_cli.base.blas_threads import use_one_blas_thread
-from dpbayes_cli.main import run
 from tests.postgres_server import Server, running, why_not
 
 use_one_blas_thread()  # before NumPy is imported: as the command line does
@@ -115,11 +115,12 @@ def dpbayes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """Run the command line in this process."""
 
     def invoke(*arguments: str | Path, stdin: bytes = b"") -> Result:
+        monkeypatch.setattr(main, "_leave_threads", sys.exit)  # os._exit would end pytest
         monkeypatch.setattr(sys, "argv", ["dpbayes", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
         capsys.readouterr()
         with pytest.raises(SystemExit) as leaving:
-            run()
+            main.run()
         captured = capsys.readouterr()
         assert isinstance(leaving.value.code, int)
         return Result(leaving.value.code, captured.out, captured.err)

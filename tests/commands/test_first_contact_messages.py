@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -272,7 +271,6 @@ def test_a_ledger_that_does_not_answer_is_not_guessed_about(
     answer = threading.Event()
     monkeypatch.setattr(Ledger, "begun", lambda *_: answer.wait(10))
     monkeypatch.setattr(Ledger, "reserve", interrupting(Ledger.reserve, False))
-    monkeypatch.setattr(os, "_exit", sys.exit)
     done = dpbayes("release", "a.csv", *RELAPSED)
     answer.set()
     assert (done.code, "dpbayes budget history a shows whether" in done.err) == (130, True)
