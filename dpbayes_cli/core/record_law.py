@@ -108,6 +108,18 @@ class LatentSums(ABC):
     def draw_parameters(self, points: Floats, totals: Floats, rng: np.random.Generator) -> Floats:
         """Draw the reported parameters given the sums, shape (n, n_parameters)."""
 
+    @abstractmethod
+    def data_variance(self, points: Floats, totals: Floats, rng: np.random.Generator) -> Floats:
+        """Return the variance of each reported parameter given the sums, averaged over points, (n_parameters,)."""
+
+    @abstractmethod
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw the reported parameters from the plug-in posterior; see ``RecordLaw.draw_plug_in``."""
+
+    def warning(self, points: Floats) -> str:
+        """Return a warning about the law's approximations for readers of the posterior; empty if there is none."""
+        return ""
+
 
 class ScalarLaw(RecordLaw):
     """The law of the number that a record contributes, with one parameter and a known characteristic function."""

@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import check_bounds
+from dpbayes_cli.core.columns import RecordPolicy, check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.predictor import IntervalPredictor, fixed_target
 from dpbayes_cli.core.section import Positive, Section, require_type, with_defaults
-from dpbayes_cli.models.families.bounded_numbers import simulated_quantiles
-from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
+from dpbayes_cli.core.statistic_values import evaluate
+from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression, Simulated
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.models.families.joint_normal import (
     STEPS,
@@ -28,10 +28,12 @@ from dpbayes_cli.models.families.joint_normal import (
 )
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.models.families.regression_records import RegressionRecords
+    import numpy as np
 
-MAX_FEATURES = 5
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.regression_moments import RegressionMoments
+
+MAX_FEATURES = 30
 INTERCEPT = "intercept"
 
 
@@ -235,7 +237,9 @@ class LinearRegression(JointNormal, NormalRegression):
         from scipy.special import gammainccinv, ndtri, stdtrit
 
         if self.spread is not None:
-            return simulated_quantiles(self.law(counted=False), levels)
+            from dpbayes_cli.models.families.regression_simulation import prior_quantiles
+
+            return prior_quantiles(self.law(counted=False), levels)
         means, deviations = np.asarray(self.prior_mean), np.asarray(self.deviation)
         slopes = 1.0 / (self.slope_strength * deviations[1:] ** 2)
         shares = np.array([1.0 / self.strength + float(means[1:] ** 2 @ slopes), *slopes])
@@ -273,30 +277,34 @@ class LinearRegression(JointNormal, NormalRegression):
 
     def scaled_regression(self) -> ScaledRegression:
         law = self.law(counted=False)
-        if law.variance is None:
+        if law.variance is None or law.conjugate is None:
             raise SpecError(
                 "posterior draws need a known variance of the target given the features",
                 where="domain.variance",
                 hint="state the variance without looking at the data, or infer it with --mechanism laplace",
             )
         ends = tuple((low, high) for _, low, high in self.bounds)
-        slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
-        return ScaledRegression(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
+        slopes = (s**-2.0 for s in law.conjugate.slope_scale)
+        return ScaledRegression(law.variance, ends, law.conjugate.mean, (self.strength, *slopes), STEPS)
 
-    def law(self, counted: bool) -> "RegressionRecords":
-        from dpbayes_cli.models.families.regression_records import RegressionRecords
+    def law(self, counted: bool) -> "RegressionMoments":
+        from dpbayes_cli.models.families.regression_moments import ConjugatePrior, RegressionMoments
 
         if self.spread is not None:
-            from dpbayes_cli.models.families.bounded_vectors import BoundedRegressionRecords, weak_prior
-
-            weak = weak_prior(self.columns)
-            return BoundedRegressionRecords(*weak, self.columns, counted, self.slope_strength, None, self.spread)
-        half = (self.bounds[0][2] - self.bounds[0][1]) / 2.0
-        freedom = len(self.bounds) + 1.0 + self.variance_strength
-        variance = None if self.variance is None else self.variance / half**2
-        return RegressionRecords(
-            *self.scaled_prior, self.strength, freedom, self.columns, counted, self.slope_strength, variance
+            return RegressionMoments(self.columns, counted, self.spread)
+        half, (mean, deviation) = (self.bounds[0][2] - self.bounds[0][1]) / 2.0, self.scaled_prior
+        k = self.variance_strength
+        slopes = tuple(self.slope_strength**-0.5 / s for s in deviation[1:])
+        prior = ConjugatePrior(mean, self.strength, slopes, 2.0 + k, k * deviation[0] ** 2)
+        return RegressionMoments(
+            self.columns, counted, None, prior, None if self.variance is None else self.variance / half**2
         )
+
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:
+        from dpbayes_cli.models.families.regression_simulation import draw_records
+
+        parameters, numbers = draw_records(self.law(counted=False), n_records, rng)
+        return tuple(parameters.tolist()), evaluate(self.statistic(policy), self.columns, numbers)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pytest
+from dpbayes_cli.models.families.regression_records import RegressionRecords
 from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
@@ -16,7 +17,6 @@ from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.models.families.regression_records import RegressionRecords
 from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.inference.sum_cells import chain_ranks, noise_of, policy_of, simulate

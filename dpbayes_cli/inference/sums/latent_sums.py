@@ -3,10 +3,11 @@
 The sums have a prior, and the noise is independent. The posterior of the sums is as wide as the noise or as the prior,
 whichever is narrower, however many records there are; the parameters are then drawn exactly, given the sums.
 
-Trajectories are computed in coordinates in which the posterior has nearly unit covariance: first by the Hessian at its
-mode, then by the draws of a warm-up. After the warm-up the proposals are fixed, and the chains are independent. At the
-kinks of Laplace noise forces are smoothed. The chains still have the exact posterior: the leapfrog map is reversible and
-preserves volume for any force that depends only on the position, and the acceptance ratio has the exact density.
+Trajectories are computed in coordinates in which the posterior has nearly unit covariance: first by the Hessian at
+its mode, then by the draws of a warm-up. After the warm-up the proposals are fixed, and the chains are independent. At
+the kinks of Laplace noise forces are smoothed. The chains still have the exact posterior: the leapfrog map is
+reversible and preserves volume for any force that depends only on the position, and the acceptance ratio has the exact
+density.
 
 Source: Neal 2011, MCMC using Hamiltonian dynamics; design notes, regression from noisy moments.
 """
@@ -14,6 +15,7 @@ Source: Neal 2011, MCMC using Hamiltonian dynamics; design notes, regression fro
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -41,7 +43,9 @@ _MAX_LOG_TOTAL = 60.0
 class LatentSumsSampler:
     """Chains for many observations that differ only in their observed values, shape (n_observations, n_components)."""
 
-    def __init__(self, observation: NoisySums, law: LatentSums, observed: Floats, chains: int, rng: np.random.Generator):
+    def __init__(
+        self, observation: NoisySums, law: LatentSums, observed: Floats, chains: int, rng: np.random.Generator
+    ):
         self._observation, self._law, self._rng, self._noise = observation, law, rng, observation.noise
         self._observed, self._by_point = observed[:, None, :], np.repeat(observed, chains, axis=0)
         self._total, self._shape = observation.total, (len(observed), chains)
@@ -120,7 +124,7 @@ class LatentSumsSampler:
 
     def _density(self, points: Floats, observed: Floats, *, smooth: bool) -> tuple[Floats, Floats]:
         """Return log densities at points, shape (n, p), and their smoothed gradients; ``smooth`` smooths both."""
-        inside = (np.abs(points) < _MAX_COORDINATE).all(axis=1)
+        inside = np.asarray((np.abs(points) < _MAX_COORDINATE).all(axis=1))
         coordinates, totals, log_total, (of_x, slope) = self._split(np.where(inside[:, None], points, 0.0))
         with np.errstate(all="ignore"):
             log_prior, sums, pull_back = self._law.evaluate(coordinates, totals)
@@ -163,8 +167,9 @@ class LatentSumsSampler:
             log_density, gradient = self._density(point[None], observed, smooth=True)
             return (-float(log_density[0]), -gradient[0]) if np.isfinite(log_density[0]) else (1e300, 0.0 * point)
 
-        options = {"maxiter": _MAX_SEARCH, "maxcor": 20}
-        return np.asarray(minimize(objective, self._start(observed), jac=True, method="L-BFGS-B", options=options).x)
+        options: Any = {"maxiter": _MAX_SEARCH, "maxcor": 20}
+        found = minimize(objective, self._start(observed), jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(found.x)
 
     def _rescale(self, draws: Floats) -> None:
         """Change the standardization to that of draws, shape (n_observations, n_draws, p)."""
