@@ -33,7 +33,7 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import RecordLaw
-from dpbayes_cli.inference.sums.population import distinct_share, next_power, resample
+from dpbayes_cli.inference.sums.sequential_monte_carlo import distinct_share, next_power, resample
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
 
 _MAX_STAGES = 60
