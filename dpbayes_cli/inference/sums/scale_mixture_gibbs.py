@@ -315,7 +315,7 @@ class ScaleMixtureSampler:
         state.log_ratio = (self._noise.log_pmf(z) + math.sqrt(2.0) * np.abs(state.noise)).sum(axis=-1)
 
     def _redraw_noise(self, state: GibbsState) -> Floats:
-        """Redraw and return the noise given parameters and variances; noise of unknown shape may be rejected."""
+        """Redraw and return the noise given parameters and variances; a rejected proposal leaves it as it was."""
         if not self._corrected:
             return self._draw_noise(state)
         new = replace(state)
