@@ -32,7 +32,8 @@ _LEAST_CURVATURE = 0.05
 """Curvatures at the mode below this are raised to it; the coordinates have priors of about unit width."""
 _WARM_UP = (40, 60, 40)
 _TARGET_ACCEPTANCE = 0.8
-_TRAJECTORY = 1.5
+_TRAJECTORY = 2.1
+"""The longest trajectory in standardized coordinates; half of it and all of it lie on both sides of a quarter turn."""
 _MAX_STEPS = 64
 _HESSIAN_BATCH = 64
 _MAX_SEARCH = 500
@@ -141,8 +142,8 @@ class LatentSumsSampler:
                 log_noise = self._noise.log_pmf(np.rint(away * self._scale).astype(np.int64))
             of_points, of_totals = pull_back(gradient / self._scale)
             log_density = np.where(inside, log_prior + log_noise.sum(axis=1) + log_total, -np.inf)
-        if self._size > of_points.shape[1]:
-            of_points = np.column_stack([of_points, of_totals * of_x + slope])
+            if self._size > of_points.shape[1]:
+                of_points = np.column_stack([of_points, of_totals * of_x + slope])
         log_density[np.isnan(log_density)] = -np.inf
         return log_density, np.nan_to_num(of_points, posinf=0.0, neginf=0.0)
 
@@ -201,7 +202,9 @@ class LatentSumsSampler:
             z = z + step * momentum
             log_density, force = self._evaluate(z)
             momentum = momentum + 0.5 * step * force
-        log_ratio = log_density - self._log_density + start - 0.5 * (momentum**2).sum(axis=2)
+        with np.errstate(over="ignore"):
+            end = 0.5 * (momentum**2).sum(axis=2)
+        log_ratio = log_density - self._log_density + start - end
         log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
         accept = np.log(rng.random(self._shape)) < log_ratio
         self._z = np.where(accept[..., None], z, self._z)
