@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.regression_moments import RegressionMoments
 
 _CANDIDATES, _MAX_BATCHES = 64, 8
-_PRIOR_FEATURES, _PRIOR_RECORDS = 500, 50
+_PRIOR_DRAWS = 2000
+_LEAST_RECORDS = 20
+"""The features' covariance, on which the prior of the parameters depends, is that of at least so many records."""
 _MAX_SHARE_OUT = 1e-3
 _LARGEST_SHARE_OF_SD = 0.999
 _MIN_EIGENVALUE = 1e-12
@@ -66,29 +68,28 @@ def draw_regressions(law: RegressionMoments, x: Floats, size: int, rng: np.rando
 def draw_records(law: RegressionMoments, n_records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draw parameters from the prior, and records, target first, in the units of the columns.
 
-    Parameters are drawn again, for some time, while the target leaves its bounds in more than one of 1,000 records.
+    With the default prior, parameters are drawn again, for some time, while the target leaves its bounds in more than
+    one of 1,000 records.
     """
-    x = draw_features(law.size - 1, n_records, rng)
+    x = draw_features(law.size - 1, max(n_records, _LEAST_RECORDS), rng)
     for _ in range(_MAX_BATCHES):
         for level, slopes, variance in zip(*draw_regressions(law, x, _CANDIDATES, rng), strict=True):
-            y = level + x @ slopes + np.sqrt(variance) * rng.standard_normal(n_records)
-            if (np.abs(y) > 1.0).mean() <= _MAX_SHARE_OUT:
+            y = level + x @ slopes + np.sqrt(variance) * rng.standard_normal(len(x))
+            if law.conjugate is not None or (np.abs(y) > 1.0).mean() <= _MAX_SHARE_OUT:
                 break
         else:
             continue
         break
     half, middle = law.half_and_middle
     parameters = law.reported(np.array([level]), slopes[None], np.array([variance]))[0]
-    return parameters, middle + half * np.column_stack([y, x])
+    return parameters, middle + half * np.column_stack([y, x])[:n_records]
 
 
 def prior_quantiles(law: RegressionMoments, levels: Floats) -> Floats:
     """Return quantiles of the default prior, from fixed draws, shape (n_parameters, n_levels)."""
-    rng, drawn = np.random.default_rng(0), []
-    for _ in range(_PRIOR_FEATURES):
-        x = draw_features(law.size - 1, _PRIOR_RECORDS, rng)
-        drawn.append(law.reported(*draw_regressions(law, x, _CANDIDATES, rng)))
-    return np.asarray(np.quantile(np.concatenate(drawn), levels, axis=0).T)
+    rng = np.random.default_rng(0)
+    drawn = [draw_records(law, _LEAST_RECORDS, rng)[0] for _ in range(_PRIOR_DRAWS)]
+    return np.asarray(np.quantile(drawn, levels, axis=0).T)
 
 
 def draw_plug_in(
