@@ -21,7 +21,6 @@ from dpbayes_cli.models.families.joint_normal import (
     STEPS,
     JointNormal,
     NumberBounds,
-    Spread,
     check_one_prior,
     is_conjugate,
     prior_by_column,
@@ -92,7 +91,13 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     variance_strength: Annotated[
         Positive | None, Meta(description="weight of the prior of variance and covariances, in records [0.2]")
     ] = None
-    spread: Spread = None
+    spread: Annotated[
+        Positive | None,
+        Meta(
+            description="scale of the half-normal prior of the target's standard deviation, in units of 2/3 (mean - "
+            "lower) * (upper - mean) / (upper - lower) [1]"
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         check_one_prior(self)
@@ -104,13 +109,13 @@ _FEATURE = {"lower": -1.0, "upper": 3.0}
 
 @dataclass(frozen=True)
 class LinearRegression(JointNormal, NormalRegression):
-    """The target is N(intercept + sum of beta_j x_j, variance) given the features x, which are jointly normal.
+    """The target is N(intercept + sum of beta_j x_j, variance) given the features x, which may have any law.
 
     The columns are the target, then the features in alphabetical order; each is clamped to public bounds.
 
-    The default prior assumes only that most numbers lie between the bounds: each column has the default prior of
-    ``normal``, and correlations are uniform on [-1, 1]. If a key of the conjugate prior is stated, or if the variance
-    is known, the conjugate prior is used. A conjugate prior cannot be weak for small and for large variances at once.
+    Inference draws the second moments of all records, with the features' own weak prior, and then the coefficients
+    exactly; see ``RegressionMoments``. If a key of the conjugate prior is stated, or if the variance is known, the
+    conjugate prior of the coefficients is used. It cannot be weak for small and for large variances at once.
 
     Privacy: see ``JointNormal.statistic``; its columns are the target and all features.
 
@@ -118,7 +123,7 @@ class LinearRegression(JointNormal, NormalRegression):
     """
 
     name: ClassVar[str] = "linear-regression"
-    summary: ClassVar[str] = "coefficients and variance of a linear regression, conjugate prior"
+    summary: ClassVar[str] = "coefficients and variance of a linear regression with up to 30 features"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sums of D columns (the target and its features), of their squares and of their products; "
         "also the noisy number of valid records, unless this number is public. From the released numbers, inference "
@@ -126,25 +131,24 @@ class LinearRegression(JointNormal, NormalRegression):
         guarantee="The mechanism gives the guarantee. In units of the columns' ranges, one record moves all released "
         "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
         "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",
-        assumptions="The target is normal given the features, and the features are jointly normal. Let k = "
+        assumptions="The target is normal given the features. The features may have any law: their means, standard "
+        "deviations and correlations in the records have weak priors (uniform between the bounds, uniform between 0 "
+        "and the largest possible one, and uniform on correlation matrices). By default a slope of numbers scaled to "
+        "[-1, 1] is N(0, 9 s^2 variance / d) for d features, where log s is standard normal; the residual standard "
+        "deviation is uniform, and the target's standard deviation in the records is half-normal (key spread). Let k = "
         "variance_strength, let deviation_0 and mean_0 belong to the target, and let level be the value of the "
         "regression line at the prior means of the features. Then the conjugate prior of the regression is variance ~ "
         "k * deviation_0^2 / chi-square(2 + k), slope_j ~ N(0, variance / (slope_strength * deviation_j^2)) and level "
-        "~ N(mean_0, variance / strength). Independently of this prior, the covariance of the features is inverse "
-        "Wishart with D + k degrees of freedom and expectation diag(deviation^2), and their means are N(mean, "
-        "covariance / strength). The default k is 0.2, because a larger k all but excludes strongly correlated "
-        "features. Each number is clamped to its public bounds and rounded to a grid of 2^14 steps; a record with an "
-        "invalid number is invalid. Inference assumes that no number reaches its bounds, and warns if the posterior "
-        "contradicts this. With noise, the posterior relies on the normality of the features, which determines the "
-        "variance of their squares. Without noise, the posterior does not rely on the normality of the features.",
-        source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
-        "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
-        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "
-        "Bernstein and Sheldon 2019 release these with noise, or state a prior of the features. This model states a "
-        "prior. Otherwise about D^4 / 24 moments more would share epsilon, and perhaps no distribution would have the "
-        "noisy moments. Inference draws covariances from a law on positive definite matrices, so noisy second moments "
-        "need no repair. The plug-in posterior (method: naive) replaces negative eigenvalues by 0; the scale matrix "
-        "of the prior is added, which keeps the slopes finite.",
+        "~ N(mean_0, variance / strength). Each number is clamped to its public bounds and rounded to a grid of 2^14 "
+        "steps; a record with an invalid number is invalid. Inference assumes that no target reaches its bounds, and "
+        "warns if the posterior contradicts this.",
+        source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Neal 2011 "
+        "(Hamiltonian chains); Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
+        corrections="Bernstein and Sheldon 2019 need fourth moments of the features, which they release with noise or "
+        "derive from a prior of the features. Here the second moments of the features in the records are themselves "
+        "unknown parameters: given them, the law of the other moments needs no fourth moments. They are drawn as "
+        "Cholesky factors, so noisy second moments need no repair. The plug-in posterior (method: naive) replaces "
+        "negative eigenvalues by 0; the scale matrix of the prior is added, which keeps the slopes finite.",
         prefer_when="You predict one number from others, or want a slope. To learn how all numbers vary together, use "
         "`multivariate-normal`.",
     )
@@ -154,6 +158,7 @@ class LinearRegression(JointNormal, NormalRegression):
         Example({"target": _TARGET, "features": dict.fromkeys(names, _FEATURE), **more}, drawn=bool(more))
         for names, more in (("a", {"variance": 0.5}), ("a", {}), ("ab", {}))
     )
+    default_with_delta: ClassVar[str] = "gaussian"
     first_spec: ClassVar[Mapping[str, str]] = {
         "target.column": "weight",
         "lower": "0",
