@@ -100,7 +100,7 @@ class Joint:
             total = replace(cell.observation.total, prior="uniform")
             cell = replace(cell, observation=replace(cell.observation, total=total))
         self.rng = np.random.default_rng(seed)
-        self.observation, self.law = cell.observation, cell.observation.law
+        self.observation, self.law = cell.observation, require_type(cell.observation.law, RecordLaw)
         self.sampler = ScaleMixtureSampler(cell.observation, cell.observed, 8, self.rng)
         self.laplace = not gaussian
         chains = JOINT_CHAINS
