@@ -179,9 +179,13 @@ def layout_lines(path: Path, layout: FileLayout) -> Iterator[bytes]:
     """Yield the lines of a text file in UTF-8, in blocks, as a release reads them."""
     quote = layout.quote.encode() if layout.quoted_newlines else b""
     with opened(path) as stream:
-        recoded = (
-            stream if layout.is_utf8 else cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", layout.codec, "replace"))
-        )
+        recoded = stream
+        if not layout.is_utf8:
+            codec = layout.codec
+            if layout.encoding == UTF16:  # without a mark, the codec utf-16 refuses the file
+                codec = "utf-16-be" if stream.read(2) == codecs.BOM_UTF16_BE else "utf-16-le"
+                stream.seek(0)
+            recoded = cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", codec, "replace"))
         yield from record_blocks(recoded, skip_header=False, quote=quote)
 
 
