@@ -29,7 +29,7 @@ _PAD = bytes(16)
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
 _MAX_BLANKS = 8
 """If a cell has more blanks than this at one end, the others are removed from its text."""
-_IS_BLANK = np.isin(np.arange(256), list(BLANKS.encode("ascii")))
+IS_BLANK = np.isin(np.arange(256), list(BLANKS.encode("ascii")))
 
 
 class CellBlock:
@@ -95,9 +95,9 @@ class CellBlock:
         if not any(blank in self.data for blank in BLANKS.encode("ascii")):
             return begins, stops
         for _ in range(_MAX_BLANKS):
-            before = _IS_BLANK[self.bytes.take(begins)] & (begins < stops)
+            before = IS_BLANK[self.bytes.take(begins)] & (begins < stops)
             begins = begins + before
-            after = _IS_BLANK[self.bytes.take(stops - 1)] & (begins < stops)
+            after = IS_BLANK[self.bytes.take(stops - 1)] & (begins < stops)
             stops = stops - after
             if not (before.any() or after.any()):
                 break

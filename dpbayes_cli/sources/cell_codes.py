@@ -13,7 +13,7 @@ import numpy as np
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, NumberMarks, normal_cell, parse_number
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
-from dpbayes_cli.sources.cell_blocks import CellBlock
+from dpbayes_cli.sources.cell_blocks import IS_BLANK, CellBlock
 from dpbayes_cli.sources.reader import MISSING, OUT_OF_BOUNDS
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ _LENGTH = np.array([n << 56 for n in range(8)] + [0xFF << 56], dtype=np.uint64)
 _LAST_BYTES = np.array([((1 << 64) - 1) ^ ((1 << 8 * (8 - n)) - 1) for n in range(9)], dtype=np.uint64)
 """Masks of the last 0 to 8 bytes of a word."""
 _EACH_BYTE = 0x0101010101010101
-_MAY_BE_RESPELLED = np.isin(np.arange(256), list(b"+-0123456789 \t"))
-"""The first bytes of texts that may have a normal form other than themselves."""
+_BEGINS_NUMBER = np.isin(np.arange(256), list(b"+-0123456789"))
+"""The first bytes of texts that may be numbers: the normal form of any other text is itself."""
 _TEN = 10.0 ** np.arange(23)
 """Powers of ten that are exact doubles."""
 _TENS = 10 ** np.arange(17, dtype=np.uint64)
@@ -100,7 +100,8 @@ class LevelCoder:
             rows = np.flatnonzero(unknown)
             if self._all_known:
                 codes[rows] = MISSING
-                rows = rows[_MAY_BE_RESPELLED[block.bytes.take(begins.take(rows))]]
+                first, last = block.bytes.take(begins.take(rows)), block.bytes.take(stops.take(rows) - 1)
+                rows = rows[_BEGINS_NUMBER[first] | IS_BLANK[first] | IS_BLANK[last]]
             texts, index = block.texts(begins.take(rows), stops.take(rows))
             found = [self._normal.get(normal_cell(text), MISSING) for text in texts]
             codes[rows] = np.array(found, dtype=np.int64).take(index)
@@ -223,8 +224,9 @@ class _TextTable:
 
     def _place(self, keys: Words) -> Integers:
         if self._shift:
-            return (keys * self._multiplier >> np.uint64(self._shift)).astype(np.int64)
-        place: Integers = np.searchsorted(self._sorted, keys).clip(max=len(self._sorted) - 1)
+            place: Integers = (keys * self._multiplier >> np.uint64(self._shift)).astype(np.int64)
+        else:
+            place = np.searchsorted(self._sorted, keys).clip(max=len(self._sorted) - 1)
         return place
 
 
