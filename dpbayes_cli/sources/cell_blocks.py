@@ -106,9 +106,10 @@ class CellBlock:
     @cached_property
     def words(self) -> NDArray[np.uint64]:
         """The eight bytes from each position, the first one lowest, shape (n_bytes - 7,)."""
-        n_words = len(self.data) - 7
-        words: NDArray[np.uint64] = np.ndarray((n_words,), np.dtype("<u8"), buffer=self.data, strides=(1,))
-        return words if n_words > 32 * self.n_records else words.copy()  # the copy is read faster
+        shape, kind = (len(self.data) - 7,), np.dtype("<u8")
+        words: NDArray[np.uint64] = np.ndarray(shape, kind, buffer=self.data, strides=(1,))
+        few = len(words) > 6 * self.n_records * len(self._begins)
+        return words if few else words.copy()  # aligned words are read faster
 
     def texts(self, begins: Integers, stops: Integers) -> tuple[list[str], Integers]:
         """Return the distinct texts of cells, and for each cell the index of its text."""

@@ -214,9 +214,9 @@ class _TextTable:
         """Return the keys of texts, and what must be compared besides the keys: lengths and words."""
         if not self._n_words:
             limited = np.minimum(lengths, 8)
-            return words.take(begins) & _FIRST_BYTES.take(limited) | _LENGTH.take(limited), []
+            return words[begins] & _FIRST_BYTES.take(limited) | _LENGTH.take(limited), []
         offsets = (np.minimum(8 * k, lengths - 8) for k in range(self._n_words))
-        parts = [lengths.astype(np.uint64), *(words.take(begins + offset) for offset in offsets)]
+        parts = [lengths.astype(np.uint64), *(words[begins + offset] for offset in offsets)]
         keys = np.zeros(len(begins), dtype=np.uint64)
         for part in parts:
             keys = (keys ^ part) * self._multiplier
@@ -248,11 +248,11 @@ def _plain_decimals(
     lengths = stops - begins
     empty = lengths == 0
     lengths = lengths - (is_negative | (first == ord("+")))
-    values, decimals, simple = _digits(block.words.take(stops - 8), np.minimum(lengths, 8), point)
+    values, decimals, simple = _digits(block.words[stops - 8], np.minimum(lengths, 8), point)
     rows = np.flatnonzero(lengths > 8)
     if len(rows):
         n_more = np.minimum(lengths.take(rows) - 8, 8)
-        above, more, simple_above = _digits(block.words.take(stops.take(rows) - 16), n_more, point)
+        above, more, simple_above = _digits(block.words[stops.take(rows) - 16], n_more, point)
         has_point = decimals.take(rows) >= 0
         simple[rows] &= simple_above & (lengths.take(rows) <= 16) & ~(has_point & (more >= 0))
         values[rows] += above * _TENS.take(8 - has_point)
