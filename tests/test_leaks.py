@@ -93,13 +93,11 @@ def test_a_refusal_quotes_nothing_of_the_file(
     assert SENTINEL not in done.out + done.err
 
 
-def test_a_crash_in_the_engine_quotes_nothing(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_in_reading_quotes_nothing(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = place / "data.csv"
     data.write_text(f"k,v\n1,{SENTINEL}\n")
-    monkeypatch.setattr(
-        "dpbayes_cli.sources.statements.counting_query",
-        lambda relation, *rest: f"SELECT CAST(split_part(line, ',', 2) AS INTEGER), 1 FROM {relation}",
-    )
+    codes = "dpbayes_cli.sources.cell_codes.TextRecords.codes"
+    monkeypatch.setattr(codes, lambda records, i: int(records._block.data))  # its error quotes the records
     done = dpbayes("release", data, *COIN, "-vv")
     assert done.code == 4
     assert SENTINEL not in done.out + done.err

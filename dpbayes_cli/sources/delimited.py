@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import BinaryIO
 
 from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks
-from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.base.errors import DpbayesError, SourceError
 from dpbayes_cli.core.columns import AnyColumn
 from dpbayes_cli.sources.cell_blocks import CellBlock
 from dpbayes_cli.sources.cell_codes import TextRecords, coder_of
@@ -16,7 +16,7 @@ from dpbayes_cli.sources.lines import MAX_RECORD_BYTES, first_line, holds_contro
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.records import Dialect, split_record
-from dpbayes_cli.sources.source import Source, column_index
+from dpbayes_cli.sources.source import Source, column_index, unreadable
 
 _PART_BYTES = 1 << 26
 """Privacy units are read in one part for every 64 MiB of files; ten million short records then take 2 GB of memory."""
@@ -75,9 +75,13 @@ class DelimitedSource(Source):
             raise ValueError("check first")
         wanted = [*self._indices, *([] if self._unit_index is None else [self._unit_index])]
         coders = [coder_of(column, self._marks) for column in reader.columns or self._columns]
-        reader.read(
-            TextRecords(CellBlock(lines, self._dialect, self._width, wanted), coders) for lines in self._blocks()
-        )
+        blocks = (CellBlock(lines, self._dialect, self._width, wanted) for lines in self._blocks())
+        try:
+            reader.read(TextRecords(block, coders) for block in blocks)
+        except DpbayesError:
+            raise
+        except Exception:  # noqa: BLE001 - its text might quote a cell
+            raise unreadable() from None
 
     def close(self) -> None:
         """Close a stream that is still open."""

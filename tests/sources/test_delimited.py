@@ -108,7 +108,7 @@ def test_every_spelling_has_one_outcome(place: Path) -> None:
 
 
 def test_ragged_rows_are_invalid_records(place: Path) -> None:
-    rows = ["1", "1,2,3", "", ",,", "1,2,", '"1"', '"1","2","3"', '"1",2,', '"1","2""']
+    rows = ["1", "1,2,3", "", ",,", "1,2,", '"1"', '"1","2","3"', '"1",2,', '"1","2""', '"1"x,z', '1,z""']
     for valid in ("1,z", '"1",z'):
         path = write(place / "f.csv", "\n".join(["x,y", *rows, valid, ""]))
         assert read(path, ("1", "0"), "x") == ExactEvidence((1, 0), len(rows) + 1)
