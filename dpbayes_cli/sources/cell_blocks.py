@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-_PAD = bytes(16)
-"""Zeros before and after the records, so that the eight bytes before and after any position can be read."""
+_PAD = bytes(32)
+"""Zeros before and after the records, so that some bytes before and after each cell can be read."""
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
 _MAX_BLANKS = 8
 """If a cell has more blanks than this at one end, the others are removed from its text."""

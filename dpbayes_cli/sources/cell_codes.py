@@ -43,6 +43,8 @@ _TEN = 10.0 ** np.arange(23)
 """Powers of ten that are exact doubles."""
 _TENS = 10 ** np.arange(17, dtype=np.uint64)
 _MAX_EXACT = 1 << 53
+_MAX_ABOVE = {8: 10**8, 16: 1000}
+"""With larger leading digits, the digits of a number could be an integer beyond 64 bits."""
 
 
 class TextRecords:
@@ -233,10 +235,10 @@ class _TextTable:
 def _plain_decimals(
     block: CellBlock, begins: Integers, stops: Integers, point: int, *, integers: bool
 ) -> tuple[Floats, Booleans]:
-    """Return the numbers of cells of up to 16 digits with a sign and a point, and whether each cell is so simple.
+    """Return the numbers of cells of up to 24 digits and a point after a sign, and whether each cell is so simple.
 
-    An empty cell is NaN. The digits are an integer below 2^53, which is divided by a power of ten. Both are exact
-    doubles, so that the quotient is the double nearest to the decimal.
+    An empty cell is NaN. The digits are an integer, which is divided by a power of ten. If both are exact doubles, the
+    quotient is the double nearest to the decimal.
 
     Args:
         block, begins, stops: the cells.
@@ -249,27 +251,42 @@ def _plain_decimals(
     empty = lengths == 0
     lengths = lengths - (is_negative | (first == ord("+")))
     values, decimals, simple = _digits(block.words[stops - 8], np.minimum(lengths, 8), point)
-    rows = np.flatnonzero(lengths > 8)
-    if len(rows):
-        n_more = np.minimum(lengths.take(rows) - 8, 8)
-        above, more, simple_above = _digits(block.words[stops.take(rows) - 16], n_more, point)
-        has_point = decimals.take(rows) >= 0
-        simple[rows] &= simple_above & (lengths.take(rows) <= 16) & ~(has_point & (more >= 0))
-        values[rows] += above * _TENS.take(8 - has_point)
-        decimals[rows] = np.where(more >= 0, more + 8, decimals.take(rows))
+    for n_before in (8, 16):
+        rows = np.flatnonzero(lengths > n_before)
+        if len(rows):
+            some = lengths.take(rows)
+            ends = stops.take(rows) - n_before
+            above, more, is_simple = _digits(block.words[ends - 8], np.minimum(some - n_before, 8), point)
+            has_point = decimals.take(rows) >= 0
+            simple[rows] &= is_simple & (some <= 24) & (above <= _MAX_ABOVE[n_before]) & ~(has_point & (more >= 0))
+            values[rows] += above * _TENS.take(n_before - has_point)
+            decimals[rows] = np.where(more >= 0, more + n_before, decimals.take(rows))
     has_point = decimals >= 0
-    simple &= (lengths > has_point) & (values < _MAX_EXACT)
-    if has_point.any():
-        decimals = np.maximum(decimals, 0)
-        if integers:
-            simple &= ~has_point | ((values % _TENS.take(decimals) == 0) & (lengths > decimals + 1))
-        numbers = values / _TEN.take(decimals)
-    else:
-        numbers = values.astype(np.float64)
+    simple &= lengths > has_point
+    decimals = np.maximum(decimals, 0)
+    if integers:
+        simple &= ~has_point | ((values % _TENS.take(decimals, mode="clip") == 0) & (lengths > decimals + 1))
+    numbers = values / _TEN.take(decimals, mode="clip") if has_point.any() else values.astype(np.float64)
+    rows = np.flatnonzero(simple & ((values > _MAX_EXACT) | (decimals >= len(_TEN))))
+    if len(rows):
+        numbers[rows], simple[rows] = _long_quotients(values.take(rows), decimals.take(rows))
     numbers = np.where(is_negative, -numbers, numbers)
     if empty.any():
         numbers[empty] = np.nan
     return numbers, simple | empty
+
+
+def _long_quotients(values: Words, decimals: Integers) -> tuple[Floats, Booleans]:
+    """Return integers divided by powers of ten, and whether each quotient is surely the nearest double.
+
+    A quotient with a mantissa of 64 bits is rounded again to 53 bits. The result may be wrong only if the first
+    quotient lies in the middle between two doubles.
+    """
+    if np.finfo(np.longdouble).nmant != 63:  # other processors have other long doubles
+        return np.zeros(len(values)), np.zeros(len(values), dtype=bool)
+    quotients = values.astype(np.longdouble) / np.cumprod([1, *[10] * 24], dtype=np.longdouble).take(decimals)
+    mantissas = quotients.view(np.uint64)[::2]
+    return quotients.astype(np.float64), (mantissas & 0x7FF) != 0x400
 
 
 def _digits(words: Words, n: Integers, point: int) -> tuple[Words, Integers, Booleans]:

@@ -135,9 +135,12 @@ def test_decimals_are_the_nearest_doubles(place: Path) -> None:
     cells = ["9007199254740993", "9007199254740992", "0.9007199254740993", "1.", ".1", "-.1", "+0.30", "-0", "00.10",
              "1..2", "1.2.3", "12345678.12345678", "1234567812345678", "+-1", "1-", "8+8"]  # fmt: skip
     for _ in range(20_000):
-        digits = "".join(rng.choices("0123456789", k=rng.randint(1, 18)))
+        digits = "".join(rng.choices("0123456789", k=rng.randint(1, 25)))
         at = rng.randrange(len(digits) + 1)
         cells.append(rng.choice(["", "", "-", "+"]) + rng.choice([digits, f"{digits[:at]}.{digits[at:]}"]))
+    cells += [repr(rng.random() * 10.0 ** rng.randint(-6, 15)) for _ in range(20_000)]
+    cells += [f"{(2 * rng.getrandbits(52) + 1) / 2:.1f}" for _ in range(100)]  # between two doubles, if beyond 2^53
+    cells += [str((1 << 53) + 2 * rng.getrandbits(50) + 1) for _ in range(1000)]
     path = place / "f.csv"
     path.write_text("x\n" + "".join(f"{cell}\n" for cell in cells), encoding="utf-8")
     numbers: list[Any] = []
