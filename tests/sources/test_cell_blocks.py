@@ -138,6 +138,7 @@ def test_decimals_are_the_nearest_doubles(place: Path) -> None:
         digits = "".join(rng.choices("0123456789", k=rng.randint(1, 25)))
         at = rng.randrange(len(digits) + 1)
         cells.append(rng.choice(["", "", "-", "+"]) + rng.choice([digits, f"{digits[:at]}.{digits[at:]}"]))
+    cells += [f"0.{rng.randrange(10**18):018d}" for _ in range(20_000)]  # some lie near the middle of two doubles
     cells += [repr(rng.random() * 10.0 ** rng.randint(-6, 15)) for _ in range(20_000)]
     cells += [f"{(2 * rng.getrandbits(52) + 1) / 2:.1f}" for _ in range(100)]  # between two doubles, if beyond 2^53
     cells += [str((1 << 53) + 2 * rng.getrandbits(50) + 1) for _ in range(1000)]
