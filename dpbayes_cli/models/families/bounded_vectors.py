@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 from dpbayes_cli.models.families.wishart_records import WishartRecords, inverse_factor
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 _MAX_LOG_RATIO = 100.0
 """Logarithms of standard deviations are limited to this, because a search may try values of negligible probability."""
-_SHAPE = 0.5
-"""The shape of the symmetric Beta prior of a mean between its bounds; 1 is the uniform law, which is too sure that a
-mean is far from the bounds if noise hides how far it is."""
-_FREEDOM = 1.0
 _LEAST_SD = 1e-9
 """The smallest standard deviation in units of half the range; it is far below the grid."""
 
@@ -57,8 +53,7 @@ class BoundedVectorRecords(WishartRecords):
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         d = self.size
-        logits = logit(np.clip(rng.beta(_SHAPE, _SHAPE, (size, d)), 1e-12, 1.0 - 1e-12))
-        log_ratios = 0.5 * np.log(rng.chisquare(_FREEDOM, (size, d)))
+        logits, log_ratios = rng.logistic(size=(size, d)), np.log(np.abs(rng.standard_normal((size, d))))
         return np.hstack([logits, log_ratios, WishartRecords._draw_entries(self, size, rng)])
 
     def log_prior(self, points: Floats) -> Floats:
@@ -66,7 +61,7 @@ class BoundedVectorRecords(WishartRecords):
         logits, log_ratios = points[..., :d], np.minimum(points[..., d : 2 * d], _MAX_LOG_RATIO)
         diagonal, below = self._entries(points)
         diagonal = np.minimum(diagonal, _MAX_LOG_RATIO)
-        by_column = _SHAPE * (logits - 2.0 * np.logaddexp(0.0, logits)) + _FREEDOM * log_ratios - 0.5 * np.exp(2.0 * log_ratios)
+        by_column = logits - 2.0 * np.logaddexp(0.0, logits) + log_ratios - 0.5 * np.exp(2.0 * log_ratios)
         by_column = by_column + 0.5 * self._freedoms * diagonal - 0.5 * np.exp(diagonal)
         return np.asarray(by_column.sum(axis=-1) - 0.5 * (below**2).sum(axis=-1))
 
