@@ -135,7 +135,7 @@ def _prior_of_count(spec: ReleaseSpec, columns: Sequence[AnyColumn]) -> str:
     is_mostly_n = spec.policy.neighbors is Neighbors.REPLACE_ONE and valid_count(spec.policy, 1, *numbers).is_mostly_n
     if is_mostly_n and spec.inference_options.value("count_prior") == "mostly-valid":
         return (
-            "whose prior gives probability 1/4 to the case that all records are valid; otherwise, log(1 + number of "
+            "whose prior gives probability 1/2 to the case that all records are valid; otherwise, log(1 + number of "
             "invalid records) is uniform"
         )
     return "which has a uniform prior"

@@ -52,7 +52,7 @@ class SumInference(InferenceOptions, frozen=True, kw_only=True):
         CountPrior,
         option(
             INFERENCE,
-            "prior of the number of valid records: mostly-valid (all n records are valid with probability 1/4, else "
+            "prior of the number of valid records: mostly-valid (all n records are valid with probability 1/2, else "
             "log(1 + invalid records) is uniform) or uniform; always uniform if one person may have several records, "
             "or if numbers out of bounds are dropped [mostly-valid]",
         ),

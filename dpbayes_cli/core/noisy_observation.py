@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 CountPrior = Literal["mostly-valid", "uniform"]
 """The priors of a number of valid records that is at most n."""
-ALL_VALID = 0.25
-"""The probability under the prior ``mostly-valid`` that all n records are valid.
-
-If it is larger, and the noise of the number of valid records is as large as the number of invalid ones, the posterior
-takes all records for valid too often, which moves means and variances away from the bounds.
-"""
-MOSTLY_VALID = "a priori all n records are valid with probability 1/4; else log(1 + invalid records) is uniform"
+MOSTLY_VALID = "a priori all n records are valid with probability 1/2; else log(1 + invalid records) is uniform"
 """The prior ``mostly-valid`` in words."""
 
 
@@ -37,7 +31,7 @@ class RecordCount:
         kind: ``known`` (exactly n), ``at-most`` (0..n) or ``unbounded`` (uniform on 0, 1, 2, ... a priori).
         n: the public number of records, or its upper limit; 0 for ``unbounded``.
         prior: the prior of a number of kind ``at-most``. ``uniform``: all numbers 0..n have the same probability.
-            ``mostly-valid``: with probability 1/4 the number is n; else log(1 + n - number) is uniform. Under a uniform
+            ``mostly-valid``: with probability 1/2 the number is n; else log(1 + n - number) is uniform. Under a uniform
             prior nearly all of the posterior lies below n, even if the number is n.
     """
 
@@ -47,7 +41,7 @@ class RecordCount:
 
     @property
     def is_mostly_n(self) -> bool:
-        """Whether the prior gives a probability of its own to n."""
+        """Whether the prior gives probability 1/2 to n."""
         return self.kind == "at-most" and self.prior == "mostly-valid"
 
 
@@ -273,7 +267,7 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
 def valid_count(policy: RecordPolicy, n_records: int | None, *columns: NumericColumn) -> RecordCount:
     """Return what is known about the number of records in a sum of numbers; see ``record_count``.
 
-    A priori all n records are valid with probability 1/4. If a privacy unit may have several records, or if numbers out
+    A priori all n records are valid with probability 1/2. If a privacy unit may have several records, or if numbers out
     of bounds are dropped, n is only an upper limit instead.
     """
     total = record_count(policy, n_records)

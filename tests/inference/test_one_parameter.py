@@ -218,7 +218,7 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.02, 1.0])
 def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float) -> None:
-    """With probability 1/4 all n records are valid; else p(number) is proportional to 1 / (1 + n - number)."""
+    """With probability 1/2 all n records are valid; else p(number) is proportional to 1 / (1 + n - number)."""
     family, n, column = FAMILIES["gamma-poisson"], 300, NumericColumn("value", 0.0, 3.0, 3, True)
     law, noise = NumberLaw(family, column, True), DiscreteLaplace(6 / epsilon)
     numbers, grid = np.arange(n + 1.0), np.linspace(0.2, 0.9, 15)[:, None]
@@ -226,7 +226,7 @@ def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float
     total = RecordCount("at-most", n, "mostly-valid")
     found = all_log_likelihoods(NoisySums(law, (0, 0), noise, total, 3), law, observed, grid)
     prior = 1.0 / (1.0 + n - numbers)
-    prior[-1] += prior.sum() / 3.0
+    prior[-1] += prior.sum()
     terms = np.empty((len(numbers), len(grid), len(observed)))
     for m in numbers:
         known = NoisySums(law, (0, 0), noise, RecordCount("known", int(m)), 3)

@@ -121,7 +121,7 @@ class Joint:
         """The range of the coordinate of the number of records, in which its prior is uniform."""
         n = self.observation.total.n
         most = float(np.log1p(n))
-        return (-most / 3.0, most) if self.observation.total.is_mostly_n else (-0.5, n + 0.5)
+        return (-most, most) if self.observation.total.is_mostly_n else (-0.5, n + 0.5)
 
     def release(self, points: Floats, variances: Floats) -> None:
         """Draw new releases given points and variances."""

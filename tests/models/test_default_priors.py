@@ -74,7 +74,7 @@ def test_the_spec_states_the_default_that_fits_the_bounds(
     ],
 )
 def test_keys_of_two_priors_are_refused(model: str, domain: dict[str, Any], prior: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match="margin|spread"):
+    with pytest.raises(SpecError, match=r"margin|spread"):
         spec(model, domain, **prior).build_model()
 
 
@@ -112,8 +112,8 @@ def test_the_default_interval_of_a_mean_near_a_bound_covers_it() -> None:
         released = [int(v + z) for v, z in zip(values, noise.simulate(rng, 2), strict=True)]
         observations.append(model.observation(built.policy, released, noise, 100))
     law = require_type(observations[0].law, NumberLaw)
-    values = np.array([each.observed for each in observations], float)
-    low, high = grid_density(observations[0], law, values).quantiles(np.array([0.05, 0.95])).T
+    observed = np.array([each.observed for each in observations], float)
+    low, high = grid_density(observations[0], law, observed).quantiles(np.array([0.05, 0.95])).T
     assert ((low <= mean) & (mean <= high)).mean() >= 0.8
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betainc, digamma, gammaln, log_ndtr
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.core.noisy_observation import ALL_VALID, NoisySums
+from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import ScalarLaw
 
 _WINDOW_NATS = 30.0
@@ -99,8 +99,7 @@ class _Summand:
         missing = self._max_number - numbers
         masses = widths / (1.0 + missing)
         at_most = missing[:, -1] == 0.0
-        below = digamma(self._max_number + 2.0) + np.euler_gamma  # the sum of 1 / (1 + n - number)
-        masses[at_most, -1] += below * ALL_VALID / (1.0 - ALL_VALID)
+        masses[at_most, -1] += digamma(self._max_number + 2.0) + np.euler_gamma  # half of the prior probability is at n
         return np.asarray(masses)
 
     def log_density(self, numbers: Floats) -> Floats:

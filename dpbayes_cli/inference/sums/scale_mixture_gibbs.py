@@ -31,7 +31,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats, Integers
-from dpbayes_cli.core.noisy_observation import ALL_VALID, NoisySums
+from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import RecordLaw
 from dpbayes_cli.inference.sums.population import distinct_share, next_power, resample
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
@@ -102,8 +102,7 @@ class ScaleMixtureSampler:
         self._noise_variance = 2.0 * observation.noise.scale**2 if decay is None else observation.noise.variance
         self._known_count = float(observation.total.n) if observation.total.kind == "known" else None
         self._most_missing = math.log1p(observation.total.n) if observation.total.is_mostly_n else 0.0
-        all_valid = self._most_missing * ALL_VALID / (1.0 - ALL_VALID)
-        self._least, most = -(all_valid or 0.5), self._most_missing or observation.total.n + 0.5
+        self._least, most = -(self._most_missing or 0.5), self._most_missing or observation.total.n + 0.5
         self._most = np.full((len(observed), 1), most)  # the range of the last coordinate is from _least to _most
         if observation.total.kind == "unbounded":
             reach = observation.noise.radius(40.0) / observation.valid
