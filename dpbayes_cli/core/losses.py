@@ -40,8 +40,16 @@ class Loss(ABC):
         """Return dl/dt, elementwise."""
 
 
+class CurvedLoss(Loss):
+    """A loss with a second derivative that does not depend on y."""
+
+    @abstractmethod
+    def curvature(self, t: Floats) -> Floats:
+        """Return d2l/dt2, elementwise."""
+
+
 @dataclass(frozen=True)
-class LogisticLoss(Loss):
+class LogisticLoss(CurvedLoss):
     """The loss log(1 + exp(t)) - y t with y in {0, 1}, the negative log likelihood of logistic regression.
 
     The slope sigma(t) - y is in (-1, 1), and the curvature sigma(t) (1 - sigma(t)) is at most 1/4.
@@ -60,9 +68,15 @@ class LogisticLoss(Loss):
 
         return expit(t) - y
 
+    def curvature(self, t: Floats) -> Floats:
+        """Return sigma(t) (1 - sigma(t))."""
+        from scipy.special import expit
+
+        return np.asarray(expit(t) * expit(-t))
+
 
 @dataclass(frozen=True)
-class ProbitLoss(Loss):
+class ProbitLoss(CurvedLoss):
     """The loss A(t) - y t with A(t) = t Phi(t) + phi(t) and y in {0, 1}, a pseudo-likelihood with canonical link.
 
     The slope Phi(t) - y is in (-1, 1), and the curvature phi(t) is at most phi(0). This is not the probit log
@@ -83,6 +97,10 @@ class ProbitLoss(Loss):
         from scipy.special import ndtr
 
         return ndtr(t) - y
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return phi(t)."""
+        return np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.design import Design
+from dpbayes_cli.core.losses import CurvedLoss
 from dpbayes_cli.core.record_law import RecordLaw, ScalarLaw
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -242,7 +244,34 @@ class NoisyGroups:
     parents: Integers | None = None
 
 
-NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups
+@dataclass(frozen=True, eq=False)
+class NoisyDerivatives:
+    """Noisy gradients and Hessians of a log likelihood at public points, of a regression with a linear predictor.
+
+    Attributes:
+        design: the map from a record's features to a row x of the design.
+        loss: the negative log likelihood of a record, as a function of the linear predictor.
+        precision: the prior precision of every coefficient.
+        points: the coefficients at which derivatives were released, shape (n_rounds, width).
+        gradients: noisy sums of -slope * x, shape (n_rounds, width).
+        hessians: noisy sums of curvature * x x', symmetric, shape (n_rounds, width, width).
+        gradient_sds: the standard deviation of the noise on each gradient, shape (n_rounds,).
+        hessian_sds: the standard deviations of the noise on the diagonal and off it, shape (n_rounds, 2).
+        total: what is known about the number of records in the sums.
+    """
+
+    design: Design
+    loss: CurvedLoss
+    precision: float
+    points: Floats
+    gradients: Floats
+    hessians: Floats
+    gradient_sds: Floats
+    hessian_sds: Floats
+    total: RecordCount
+
+
+NoisyObservation = NoisyDerivatives | NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups
 
 
 def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyGroups, NoisyObservation, NoisySequences, NoisyTables
+from dpbayes_cli.core.noisy_observation import (
+    NoisyCounts,
+    NoisyDerivatives,
+    NoisyGroups,
+    NoisyObservation,
+    NoisySequences,
+    NoisyTables,
+)
 from dpbayes_cli.inference.posterior import Effort, Method, Posterior
 
 if TYPE_CHECKING:
@@ -40,6 +47,8 @@ def infer(
         return infer_sequences(observation, method, n_draws, rng, effort)
     if isinstance(observation, NoisyGroups):
         raise TypeError("groups are inferred by infer_groups")
+    if isinstance(observation, NoisyDerivatives):
+        raise TypeError("derivatives are not inferred yet")
     from dpbayes_cli.inference.sums.infer_sums import infer_sums
 
     return infer_sums(observation, method, n_draws, rng, effort)

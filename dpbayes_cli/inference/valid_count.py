@@ -16,6 +16,7 @@ from dpbayes_cli.core.noisy_observation import (
     GroupedMoments,
     GroupedSums,
     NoisyCounts,
+    NoisyDerivatives,
     NoisyGroups,
     NoisyObservation,
     NoisySequences,
@@ -115,6 +116,8 @@ def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
         elif isinstance(observation.outcome, GroupedMoments):
             observed, weight = observed[:, 2:], observation.outcome.column.steps**2
         return [_NoisyTotal(float(observed.sum()), observation.noise, observed.size, weight)]
+    if isinstance(observation, NoisyDerivatives):
+        return []  # no released sum counts records alone
     # tables that share a scope were rebuilt from the same valid records
     tables = observation.tables if observation.scope is None else observation.tables[:1]
     return [_NoisyTotal(float(table.observed.sum()), table.noise, table.observed.size) for table in tables]
