@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbayes_cli.core.record_law import RecordLaw
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
