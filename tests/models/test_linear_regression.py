@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisySums
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.batch import draw_many
@@ -210,7 +210,9 @@ def test_intervals_of_slopes_cover_the_truth(kind: str, d: int, n: int, gaussian
     subject = built({"target": {"column": "y", **ends}, "features": {f"x{i:02}": ends for i in range(d)}})
     policy = policy_of(subject, True)
     noise = noise_of(subject, policy, "0.018" if gaussian else "1", gaussian)
-    law, observations, truths = require_type(subject.law(False), RegressionMoments), [], []
+    law = require_type(subject.law(False), RegressionMoments)
+    observations: list[NoisyObservation] = []
+    truths: list[Floats] = []
     while len(truths) < trials:
         x = features_of(kind, n, d, rng)
         for level, slopes, variance in zip(*draw_regressions(law, x, 20, rng), strict=True):

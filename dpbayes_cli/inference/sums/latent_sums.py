@@ -56,6 +56,7 @@ class LatentSumsSampler:
         self._scale = observation.noise.scale if self._exponential else math.sqrt(observation.noise.variance)
         self._center, self._root = self._mode()
         self._z = 0.5 * rng.standard_normal((*self._shape, self._size))
+        self._z[~np.isfinite(self._evaluate(self._z)[0])] = 0.0
         self._log_density, self._force = self._evaluate(self._z)
         self._log_step = np.full((len(observed), 1), math.log(1.2 / self._size**0.25))
         for window, length in enumerate(_WARM_UP):
@@ -202,9 +203,8 @@ class LatentSumsSampler:
             z = z + step * momentum
             log_density, force = self._evaluate(z)
             momentum = momentum + 0.5 * step * force
-        with np.errstate(over="ignore"):
-            end = 0.5 * (momentum**2).sum(axis=2)
-        log_ratio = log_density - self._log_density + start - end
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_ratio = log_density - self._log_density + start - 0.5 * (momentum**2).sum(axis=2)
         log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
         accept = np.log(rng.random(self._shape)) < log_ratio
         self._z = np.where(accept[..., None], z, self._z)
