@@ -132,9 +132,10 @@ class LinearRegression(JointNormal, NormalRegression):
         "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
         "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",
         assumptions="The target is normal given the features. The features may have any law: their means, standard "
-        "deviations and correlations in the records have weak priors (uniform between the bounds, uniform between 0 "
-        "and the largest possible one, and uniform on correlation matrices). By default a slope of numbers scaled to "
-        "[-1, 1] is N(0, 9 s^2 variance / d) for d features, where log s is standard normal; the residual standard "
+        "deviations and correlations in the records have weak priors (means are uniform between the bounds, "
+        "standard deviations are w^2 times the largest possible one with w uniform between 0 and 1, and correlation "
+        "matrices are uniform). By default a slope of numbers scaled to [-1, 1] is N(0, 9 s^2 variance / d) for d "
+        "features, where log s is N(0, 4); the residual standard "
         "deviation is uniform, and the target's standard deviation in the records is half-normal (key spread). Let k = "
         "variance_strength, let deviation_0 and mean_0 belong to the target, and let level be the value of the "
         "regression line at the prior means of the features. Then the conjugate prior of the regression is variance ~ "

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.models.families.regression_moments import RegressionMoments
 
+SIGNAL_SD = 2.0
+"""The standard deviation of log s in the default prior; see ``RegressionMoments``."""
 _MAX_LOG = 300.0
 
 
@@ -38,7 +40,7 @@ class Moments:
         law, points, d = self._law, self._points, self._law.size - 1
         self.mean = 2.0 * expit(points[:, law.slices.mean]) - 1.0
         self._share = expit(points[:, law.slices.sd])
-        self.sd = np.sqrt(1.0 - self.mean[:, :-1] ** 2) * self._share
+        self.sd = np.sqrt(1.0 - self.mean[:, :-1] ** 2) * self._share**2
         rows = np.zeros((len(points), d, d))
         rows[:, *law.below] = points[:, law.slices.rows]
         rows += np.eye(d)
@@ -81,8 +83,8 @@ class Moments:
         log_unit, scale = self._log_r, np.asarray(1.0 if prior is None else prior.slope_scale)
         if prior is None:
             signal = points[:, law.slices.signal]
-            log_unit = log_unit + signal[:, 0]
-            scale = law.typical_slope * np.exp(signal)
+            log_unit = log_unit + SIGNAL_SD * signal[:, 0]
+            scale = law.typical_slope * _exp(SIGNAL_SD * signal)
             self.log_prior -= 0.5 * signal[:, 0] ** 2
         self._unit, self._scale = _exp(log_unit), self.sd * scale
         self.t = self._unit[:, None] * points[:, law.slices.t]
@@ -141,7 +143,7 @@ class Moments:
         along = (of_rows * self._rows).sum(axis=2) + d + 1.0
         own = of_rows[:, *law.below] * self._diagonal[:, row]
         result[:, law.slices.rows] = own - self._points[:, law.slices.rows] * (along * self._diagonal**2)[:, row]
-        result[:, law.slices.sd] = of_log_sd * (1.0 - self._share) + 1.0 - 2.0 * self._share
+        result[:, law.slices.sd] = 2.0 * of_log_sd * (1.0 - self._share) + 1.0 - 2.0 * self._share
         of_mean = of_mean * (1.0 - self.mean**2) / 2.0 - self.mean
         of_mean[:, :-1] -= 0.5 * self.mean[:, :-1] * of_log_sd
         result[:, law.slices.mean] = of_mean
@@ -164,7 +166,8 @@ class Moments:
         result[:, law.slices.r.start] = of_root[:, d, d] * self.root[:, d, d] + of_log_unit
         if prior is None:
             signal = law.slices.signal.start
-            result[:, signal] = of_log_scale.sum(axis=1) - self._points[:, signal] + of_log_unit
+            of_log_s = of_log_scale.sum(axis=1) + of_log_unit
+            result[:, signal] = SIGNAL_SD * of_log_s - self._points[:, signal]
         else:
             of_mean[:, :-1] += of_factor[:, 0, 1:] * np.asarray(prior.slope_scale)
             of_mean[:, -1] += of_z[:, 0]

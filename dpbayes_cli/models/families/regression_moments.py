@@ -67,18 +67,19 @@ class Slices(NamedTuple):
 class RegressionMoments(LatentSums):
     """Sums, squares and products of a target and its features, and the count of valid records.
 
-    The mean of each column is uniform between its bounds. The standard deviation of each feature is uniform between 0
-    and the largest one that is possible with this mean. All correlation matrices of the features have the same density.
+    The mean of each column is uniform between its bounds. The standard deviation of each feature is w^2 times the
+    largest one that is possible with this mean, and w is uniform between 0 and 1. All correlation matrices of the
+    features have the same density.
 
     By default, the residual standard deviation is uniform, slopes are normal with the standard deviation 3 s / sqrt(d)
-    times the residual one, and log(s) is standard normal. As the records lie between the bounds, this is multiplied by
-    exp(-(T / a)^2 / 2), where T is the standard deviation of the target in the records, a = ``spread`` (1 - M^2) / 3,
-    and M is its mean.
+    times the residual one, and log s is N(0, 4). As the records lie between the bounds, this is multiplied by exp(-(T /
+    a)^2 / 2), where T is the standard deviation of the target in the records, a = ``spread`` (1 - M^2) / 3, and M is
+    its mean.
 
-    The coordinates are the logits of the means, features first; the logits of the features' standard deviations in
-    units of the largest possible ones; the rows of the Cholesky factor of their correlation matrix, divided by the
-    diagonal; t / r, or t / (r s) by default; log r; sqrt(m / 2) log(variance / r^2), unless the variance is known; and
-    log s, unless the prior is conjugate. So no coordinate has a prior that becomes narrow as another one moves.
+    The coordinates are the logits of the means, features first; the logits of w for each feature; the rows of the
+    Cholesky factor of their correlation matrix, divided by the diagonal; t / r, or t / (r s) by default; log r; sqrt(m
+    / 2) log(variance / r^2), unless the variance is known; and log(s) / 2, unless the prior is conjugate. So no
+    coordinate has a prior that becomes narrow as another one moves.
 
     Attributes:
         columns: the columns, target first.

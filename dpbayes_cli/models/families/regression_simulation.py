@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv, ndtr
 
+from dpbayes_cli.models.families.regression_density import SIGNAL_SD
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _PRIOR_DRAWS = 2000
 _LEAST_RECORDS = 20
 """The features' covariance, on which the prior of the parameters depends, is that of at least so many records."""
 _MAX_SHARE_OUT = 1e-3
-_LARGEST_SHARE_OF_SD = 0.999
+_LEAST_ROOT_OF_SD, _LARGEST_ROOT_OF_SD = 0.02, 0.999
 _MIN_EIGENVALUE = 1e-12
 """Eigenvalues of a correlation matrix below this are rounding errors."""
 
@@ -30,7 +31,7 @@ def draw_features(size: int, n_records: int, rng: np.random.Generator) -> Floats
     ``RegressionMoments``. Each feature has a beta law.
     """
     mean = rng.uniform(0.0, 1.0, size)
-    share = rng.uniform(0.0, _LARGEST_SHARE_OF_SD, size)
+    share = rng.uniform(_LEAST_ROOT_OF_SD, _LARGEST_ROOT_OF_SD, size) ** 2
     weight = 1.0 / share**2 - 1.0
     factor = np.eye(size)
     for j in range(1, size):  # uniform on correlation matrices: Student rows
@@ -56,7 +57,7 @@ def draw_regressions(law: RegressionMoments, x: Floats, size: int, rng: np.rando
         return level - slopes @ np.asarray(prior.mean[1:]), slopes, variance
     mean = rng.uniform(-1.0, 1.0, size)
     sd = rng.uniform(0.0, 1.0, size)
-    scale = law.typical_slope * np.exp(rng.standard_normal(size))
+    scale = law.typical_slope * np.exp(SIGNAL_SD * rng.standard_normal(size))
     slopes = (sd * scale)[:, None] * rng.standard_normal((size, d))
     total = sd**2 + np.einsum("ni,ij,nj->n", slopes, np.atleast_2d(np.cov(x.T, bias=True)), slopes)
     log_weight = -0.5 * total * law.tightness(mean)
