@@ -77,6 +77,7 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
         n_records=n_records,
         statistics=[ReleasedStatistic(**described) for described in payload.described()],
         noise=Noise(**payload.noise.serialize()),
+        points=list(map(list, payload.points)) or UNSET,
         **_choice_parts(payload.chosen),
     )
 
@@ -136,6 +137,7 @@ def assemble(
         sensitivity_l1=None if final_step.rows else final_step.statistic.sensitivity_l1,
         bounds=draw.bounds,
         structure=draw.structure,
+        points=draw.points,
         guarantee=guarantee_part(plan.guarantee, spec.privacy.neighbors, stated_delta),
         posterior={name: summary(marginal) for name, marginal in summaries},
         width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries if has_widths},

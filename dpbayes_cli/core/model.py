@@ -123,6 +123,11 @@ class Model(ABC):
         raise TypeError(f"{cls.name} has no trees that can be chosen privately")
 
     @property
+    def components(self) -> tuple[int, ...]:
+        """For each reported parameter, the index of its component in the inferred posterior."""
+        return tuple(range(len(self.parameters)))
+
+    @property
     @abstractmethod
     def columns(self) -> tuple[AnyColumn, ...]:
         """The columns that the model reads, with their public domains."""
@@ -325,8 +330,3 @@ class NoisyStatistics(BoundedStatistics):
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw parameters and records; return the parameters and the values of the given statistic."""
         return self.simulated(policy, n_records, rng)
-
-    @property
-    def components(self) -> tuple[int, ...]:
-        """For each reported parameter, the index of its component in the inferred posterior."""
-        return tuple(range(len(self.parameters)))

@@ -6,7 +6,7 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.convex_loss import ConvexClassModel
+from dpbayes_cli.models.families.convex_loss import ConvexClassModel, CurvedLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class LogisticPrior(CoefficientPrior, frozen=True, kw_only=True):
     precision: Precision = 1.0
 
 
-class LogisticRegression(ConvexClassModel):
+class LogisticRegression(ConvexClassModel, CurvedLossModel):
     """P(y = 1 | x) = sigma(x'w), with w ~ N(0, I / tau).
 
     Privacy: gradient and curvature are bounded for every record; see ``ConvexLossModel.curvature``.
