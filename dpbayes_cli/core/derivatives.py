@@ -118,6 +118,26 @@ class DerivativeRows(DesignRows):
             )
         )
 
+    def limits(self, n_records: float, n_values: int) -> list[tuple[float, float]]:
+        """Return the least and the largest value of each of the released numbers without noise.
+
+        Args:
+            n_records: the largest number of records; may be infinite.
+            n_values: the number of released numbers of all rounds.
+        """
+        d = self.width
+        slope, curvature = n_records * ONE * TOP, n_records * ONE**2 * TOP
+        above = d * (d - 1) // 2
+        one_round = [(-slope, slope)] * d + [(0.0, curvature)] * d + [(-curvature, curvature)] * above
+        return one_round * (n_values // len(one_round))
+
+    def are_points(self, points: Sequence[Sequence[int]], n_values: int) -> bool:
+        """Return whether there is a point for each round, the first is zero, and all are within the limits."""
+        of_width = all(len(point) == self.width for point in points)
+        within = all(abs(b) <= _LARGEST_COEFFICIENT for point in points for b in point)
+        n_rounds = n_values // len(self.names(1))
+        return of_width and within and len(points) == n_rounds and not any(points[0])
+
     @cached_property
     def _upper(self) -> tuple[Integers, Integers]:
         rows, columns = np.triu_indices(self.width, 1)

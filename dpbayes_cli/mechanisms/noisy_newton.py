@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -108,22 +108,39 @@ class NoisyNewton(Mechanism):
         Privacy: the guarantee of the plan; only noisy integers, and points computed from them, leave this function.
         Source: see the class.
         """
-        from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
-
         (step,) = plan.steps
         matrix = require_type(evidence.design, DerivativeMatrix)
-        rows, noise = matrix.rows, require_type(step.noise, PartNoise)
-        n_records = evidence.n_records if rows.policy.neighbors is Neighbors.REPLACE_ONE else None
-        values: list[int] = []
-        points: list[Point] = []
-        size, scales = len(step.statistic.names) // len(SHARES), noise.scales(len(step.statistic.names))
-        per_round = len(noise.laws) // len(SHARES)
-        for i in range(len(SHARES)):
-            seen = rows.observation(values, scales[: i * size], points, n_records)
-            points.append(point_of(next_point(seen)))
-            parts = slice(i * per_round, (i + 1) * per_round)
-            values += PartNoise(noise.laws[parts], noise.sizes[parts]).release(matrix.derivatives(points[-1]))
+        n_records = evidence.n_records if matrix.rows.policy.neighbors is Neighbors.REPLACE_ONE else None
+        values, points = rounds(step, matrix.rows, n_records, matrix.derivatives, lambda law, exact: law.release(exact))
         return Payload(step.statistic.names, tuple(values), step.noise, points=tuple(points))
+
+
+def rounds(
+    step: Step,
+    rows: DerivativeRows,
+    n_records: int | None,
+    derivatives: Callable[[Point], list[int]],
+    add_noise: Callable[[PartNoise, list[int]], list[int]],
+) -> tuple[list[int], list[Point]]:
+    """Return the noisy derivatives of all rounds, and the points.
+
+    Args:
+        n_records: the public number of records; None if it is private.
+        derivatives: returns the exact integers at a point.
+        add_noise: returns integers with noise of a law.
+    """
+    from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
+
+    noise, size = require_type(step.noise, PartNoise), len(step.statistic.names) // len(SHARES)
+    per_round, scales = len(noise.laws) // len(SHARES), noise.scales(len(step.statistic.names))
+    values: list[int] = []
+    points: list[Point] = []
+    for i in range(len(SHARES)):
+        seen = rows.observation(values, scales[: i * size], points, n_records)
+        points.append(point_of(next_point(seen)))
+        parts = slice(i * per_round, (i + 1) * per_round)
+        values += add_noise(PartNoise(noise.laws[parts], noise.sizes[parts]), derivatives(points[-1]))
+    return values, points
 
 
 def sensitivities(rows: DerivativeRows) -> tuple[int, int]:

@@ -175,6 +175,7 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
         log_weight=document.log_weight,
         bounds=document.bounds,
         structure=document.structure,
+        points=document.points,
     )
 
 
