@@ -1,0 +1,83 @@
+"""Hamiltonian Monte Carlo of several chains at once, with a fixed metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpbayes_cli.base.numeric import Floats
+
+Density = Callable[[Floats], tuple[Floats, Floats]]
+"""A function of points, shape (n, size), that returns log densities, shape (n,), and their gradients."""
+_TARGET = 0.8
+_PATH = 1.6
+"""The length of a path in units of the standard deviation; a quarter of a period is pi / 2."""
+_MAX_LEAPS = 24
+_WARM_UP = 60
+
+
+class HamiltonianChains:
+    """Chains of a law whose covariance is roughly that of given factors.
+
+    The step size is adapted during the warm-up, which is run at the start, and is fixed from then on.
+    """
+
+    def __init__(self, density: Density, center: Floats, factor: Floats, chains: int, rng: np.random.Generator) -> None:
+        """Start chains at normal draws with mean ``center`` and covariance factor @ factor.T."""
+        self._density, self._center, self._factor, self._rng = density, center, factor, rng
+        self._z = 0.2 * rng.standard_normal((chains, len(center)))
+        self._value, self._gradient = self._at(self._z)
+        worse = ~np.isfinite(self._value)
+        self._z[worse] = 0.0
+        self._value, self._gradient = self._at(self._z)
+        self._step = 0.7 * len(center) ** -0.25
+        log_steps = []
+        for i in range(_WARM_UP):
+            accepted = self._move(1.0)
+            self._step *= float(np.exp((accepted - _TARGET) / np.sqrt(1.0 + i / 4.0)))
+            log_steps.append(np.log(self._step))
+        self._step = float(np.exp(np.mean(log_steps[_WARM_UP // 2 :])))
+
+    def run(self, length: int, thinning: int) -> Floats:
+        """Return the next draws of all chains, shape (chains, length, size)."""
+        draws = np.empty((len(self._z), length, len(self._center)))
+        for i in range(length):
+            for _ in range(thinning):
+                self._move(float(self._rng.uniform(0.8, 1.2)))
+            draws[:, i] = self._center + self._z @ self._factor.T
+        return draws
+
+    def _at(self, z: Floats) -> tuple[Floats, Floats]:
+        value, gradient = self._density(self._center + z @ self._factor.T)
+        return value, gradient @ self._factor
+
+    def _move(self, jitter: float) -> float:
+        step = self._step * jitter
+        leaps = int(np.clip(np.ceil(_PATH / step), 1, _MAX_LEAPS))
+        z, gradient, value = self._z.copy(), self._gradient, self._value
+        momentum = self._rng.standard_normal(z.shape)
+        energy = value - 0.5 * (momentum**2).sum(axis=1)
+        with np.errstate(all="ignore"):  # a path that leaves the range of floats is rejected
+            momentum = momentum + 0.5 * step * gradient
+            for leap in range(leaps):
+                z = z + step * momentum
+                value, gradient = self._at(z)
+                momentum = momentum + (0.5 if leap == leaps - 1 else 1.0) * step * gradient
+            change = value - 0.5 * (momentum**2).sum(axis=1) - energy
+        change = np.where(np.isfinite(change) & np.isfinite(gradient).all(axis=1), np.minimum(change, 0.0), -np.inf)
+        accept = np.log(self._rng.random(len(z))) < change
+        self._z = np.where(accept[:, None], z, self._z)
+        self._gradient = np.where(accept[:, None], gradient, self._gradient)
+        self._value = np.where(accept, value, self._value)
+        return float(np.exp(change).mean())
+
+
+def factor_at(density: Density, mode: Floats) -> Floats:
+    """Return a matrix F such that F @ F.T is the inverse of the curvature of the log density at its mode."""
+    size = len(mode)
+    steps = 1e-4 * np.eye(size)
+    slopes = (density(mode + steps)[1] - density(mode - steps)[1]) / 2e-4
+    curvatures, vectors = np.linalg.eigh(-0.5 * (slopes + slopes.T))
+    smallest = max(1e-2, 1e-8 * float(curvatures.max()))
+    return np.asarray(vectors / np.sqrt(np.maximum(curvatures, smallest)))

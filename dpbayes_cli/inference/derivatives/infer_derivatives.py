@@ -1,0 +1,86 @@
+"""The posterior of regression coefficients given noisy gradients and Hessians, by Markov chains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisyDerivatives
+from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
+from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
+from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
+from dpbayes_cli.inference.dirichlet_rows import summarize_draws
+from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
+
+
+def infer_derivatives(
+    observation: NoisyDerivatives, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
+) -> Posterior:
+    """Return the posterior of the coefficients given noisy derivatives; see ``solve.infer``.
+
+    The part of a marginal's variance that would remain without noise is approximated by the inverse of the expected
+    Hessian, averaged over the posterior.
+    """
+    if method == "naive":
+        return _plug_in(observation, n_draws, rng)
+    mode = find_mode(observation)
+    density, size = mode.density, mode.density.law.size
+    chains = HamiltonianChains(density, mode.point, factor_at(density, mode.point), CHAINS, rng)
+
+    def coefficients(draws: Floats) -> Floats:
+        return draws[..., size : size + density.width]
+
+    run = run_until_converged(
+        chains.run, coefficients, chain_length(n_draws, effort.ess, observation.design.width), effort
+    )
+    flat = run.draws.transpose(1, 0, 2).reshape(-1, density.size)  # every prefix has draws of all chains
+    information = density.information(flat[:: max(len(flat) // 256, 1)]).mean(axis=0)
+    data_variance = np.diag(np.linalg.inv(information + observation.precision * np.eye(density.width)))
+    return Posterior(
+        summarize_draws(coefficients(flat), data_variance),
+        coefficients(flat)[:n_draws],
+        f"{len(flat)} draws from {CHAINS} Markov chains (Hamiltonian Monte Carlo over the coefficients and the law of "
+        "the features; the score of the records is approximated as normal)"
+        f"{'; ' + MOSTLY_VALID if observation.total.is_mostly_n else ''}",
+        exact=False,
+        monte_carlo=run.error,
+        diagnostics=dict(run.convergence.diagnostics),
+        warnings=run.convergence.warnings,
+        chains=coefficients(run.draws),
+    )
+
+
+def next_point(observation: NoisyDerivatives) -> Floats:
+    """Return the next public point: the posterior mode of the coefficients given the rounds so far.
+
+    It is a function of released numbers and never fails: where no mode is found, it is the last point. Without rounds
+    it is zero.
+    """
+    if not len(observation.points):
+        return np.zeros(observation.design.width)
+    with np.errstate(all="ignore"):
+        try:
+            point = find_mode(observation).coefficients
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+            point = observation.points[-1]
+    return point if np.isfinite(point).all() else np.zeros(observation.design.width)
+
+
+def _plug_in(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
+    hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
+    curvatures, vectors = np.linalg.eigh(hessian)
+    hessian = (vectors * np.maximum(curvatures, 0.0)) @ vectors.T
+    precision = hessian + observation.precision * np.eye(len(point))
+    mean = np.linalg.solve(precision, gradient + hessian @ point)
+    covariance = np.linalg.inv(precision)
+    values = rng.multivariate_normal(mean, covariance, max(n_draws, 1 << 15), method="eigh")
+    marginals = summarize_draws(values, np.diag(covariance))
+    return Posterior(
+        tuple(replace(marginal, sd_data=marginal.sd, sd_noise=0.0) for marginal in marginals),
+        values[:n_draws],
+        "normal posterior from the gradient and the Hessian of the last round, as if they were exact",
+        exact=False,
+        warnings=(NAIVE_WARNING,),
+    )
