@@ -68,6 +68,14 @@ def next_point(observation: NoisyDerivatives) -> Floats:
     return point if np.isfinite(point).all() else np.zeros(observation.design.width)
 
 
+def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
+    """Return the mode of the coefficients, and a square root of their covariance, from the curvature at the mode."""
+    mode = find_mode(observation)
+    first = mode.density.law.size
+    factor = factor_at(mode.density, mode.point)
+    return mode.coefficients, factor[first : first + mode.density.width]
+
+
 def _plug_in(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
     hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
     curvatures, vectors = np.linalg.eigh(hessian)

@@ -82,7 +82,9 @@ def maximize(density: DerivativeDensity, start: Floats, max_steps: int) -> Float
         value, gradient = density((point * scales)[None])
         return -float(value[0]), -gradient[0] * scales
 
-    found = minimize(negative, start / scales, jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 20})
+    found = minimize(
+        negative, start / scales, jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 20}
+    )
     return np.asarray(found.x * scales)
 
 
