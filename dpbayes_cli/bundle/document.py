@@ -120,6 +120,10 @@ class ReleaseDocument(DocumentPart, frozen=True, kw_only=True, dict=True):
         list[StatedResult] | UnsetType,
         about("the numbers that the first sentence of the result states; absent if an earlier version wrote this"),
     ] = UNSET
+    effects: Annotated[
+        dict[str, ParameterSummary] | UnsetType,
+        about("numbers in the units of the data that follow from several parameters: odds ratios; absent without any"),
+    ] = UNSET
     width: dict[str, Width]
     posterior_predictive: dict[str, float]
     inference: InferenceReport

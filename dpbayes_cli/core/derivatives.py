@@ -118,7 +118,7 @@ class DerivativeRows(DesignRows):
             )
         )
 
-    def limits(self, n_records: float, n_values: int) -> list[tuple[float, float]]:
+    def limits(self, n_records: float, n_values: int) -> Iterator[tuple[float, float]]:
         """Return the least and the largest value of each of the released numbers without noise.
 
         Args:
@@ -129,7 +129,7 @@ class DerivativeRows(DesignRows):
         slope, curvature = n_records * ONE * TOP, n_records * ONE**2 * TOP
         above = d * (d - 1) // 2
         one_round = [(-slope, slope)] * d + [(0.0, curvature)] * d + [(-curvature, curvature)] * above
-        return one_round * (n_values // len(one_round))
+        return iter(one_round * (n_values // len(one_round)))
 
     def are_points(self, points: Sequence[Sequence[int]], n_values: int) -> bool:
         """Return whether there is a point for each round, the first is zero, and all are within the limits."""
@@ -187,13 +187,11 @@ class DerivativeMatrix(DesignMatrix):
 
     def take(self, codes: Integers) -> None:
         """Add a block of records: codes of the features, then of the target, -1 for an invalid cell."""
-        from scipy.sparse import issparse
-
         before = len(self.blocks)
         super().take(codes)
         for i in range(before, len(self.blocks)):
             x, y = self.blocks[i]
-            if issparse(x):
+            if not self.rows.design.dense:
                 x.data = np.trunc(x.data * ONE)
                 norms = np.asarray(x.multiply(x).sum(axis=1)).ravel()
             else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.core.findings import Effect, Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
 from dpbayes_cli.core.inference_options import InferenceOptions
 from dpbayes_cli.core.model_sections import ModelSection
@@ -210,6 +210,11 @@ class Model(ABC):
     def variance_at(self, mean: float) -> float | None:
         """Return the variance of a record whose mean is known, under the model; None if the model estimates it."""
         return None
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """Numbers in the units of the data that follow from several parameters, such as odds ratios."""
+        return ()
 
     @property
     def main_fact(self) -> Fact:

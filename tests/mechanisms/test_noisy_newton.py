@@ -26,6 +26,7 @@ from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.laws import rounded_gaussian
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.secret_normals import rounded_normals
 from dpbayes_cli.spec.release_spec import build_spec
 
 NUMBER = NumericColumn("x", -1.0, 3.0, 8)
@@ -113,7 +114,8 @@ def test_sensitivities_hold_for_all_neighbors_and_are_attained(policy: RecordPol
 
 
 def test_a_row_is_never_longer_than_its_bound() -> None:
-    for norm, columns in itertools.product((None, 0.3, 1.0, 1.2), ([NUMBER], [NUMBER, TEXT], [NUMBER] * 7)):
+    sizes: list[list[Column | NumericColumn]] = [[NUMBER], [NUMBER, TEXT], [NUMBER] * 7]
+    for norm, columns in itertools.product((None, 0.3, 1.0, 1.2), sizes):
         rows = rows_of(*columns, norm=norm)
         codes = np.array([[8] * len(columns) + [1] if TEXT not in columns else [8, 2, 1]])
         (x, _), *_ = held(rows, codes).blocks
@@ -134,18 +136,18 @@ def test_the_noise_of_all_rounds_costs_the_stated_mu() -> None:
     cost = sum(gradient / scales[i] + hessian / min(scales[i + 1], 2 * scales[i + 2]) for i in range(0, 12, 3))
     assert 1 - Fraction(1, 10**9) < cost <= 1
     assert len(plan.final_step.statistic.names) == sum(noise.sizes)
-    assert (plan.guarantee.kind, float(plan.guarantee.mu)) == ("gdp", 1.0)  # type: ignore[attr-defined]
+    assert (plan.guarantee.kind, float(plan.guarantee.mu)) == ("gdp", 1.0)
 
 
 def test_each_round_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[list[int]] = []
-    draw = rounded_gaussian.rounded_normals
+    draw = rounded_normals
 
     def recorded(scale: float, size: int) -> list[int]:
         drawn.append(draw(scale, size))
         return drawn[-1]
 
-    monkeypatch.setattr(rounded_gaussian, "rounded_normals", recorded)
+    monkeypatch.setattr("dpbayes_cli.privacy.laws.rounded_gaussian.rounded_normals", recorded)
     spec = build_spec(SPEC)
     model: Model = spec.build_model()
     plan = NoisyNewton().plan(model, spec.policy, MuOptions(mu=Decimal(1)))
