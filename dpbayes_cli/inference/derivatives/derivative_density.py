@@ -28,7 +28,7 @@ from dpbayes_cli.inference.derivatives.latent_count import count_and_prior, n_un
 _DISCREPANCY = 0.05
 """The standard deviation of the discrepancy of an entry of the Hessian, as a fraction of the roots of its diagonal."""
 _LEAST_ATOMS = 0.06
-_SPREAD_SD = 0.15
+_SPREAD_SD = 0.3
 """Laws for which the effective number of atoms is below this share of all atoms are made improbable, because the atoms
 do not represent them; the log of the number has this standard deviation below the limit."""
 
