@@ -14,8 +14,6 @@ Source: design notes, regression with free intervals.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
@@ -27,25 +25,13 @@ from dpbayes_cli.inference.derivatives.latent_count import count_and_prior, n_un
 
 _DISCREPANCY = 0.05
 """The standard deviation of the discrepancy of an entry of the Hessian, as a fraction of the roots of its diagonal."""
+_SMALLEST_EFFECT = 0.5
+"""The norm of the weights is about 0.1; a combination of Hessians is left out if n times its function has a norm below
+this in units of its standard deviation, so that it hardly tells laws apart."""
 _LEAST_ATOMS = 0.06
-_SPREAD_SD = 0.15
+_SPREAD_SD = 0.3
 """Laws for which the effective number of atoms is below this share of all atoms are made improbable, because the atoms
 do not represent them; the log of the number has this standard deviation below the limit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Hessians:
-    """The noisy Hessians as independent normal observations of linear functions of the weights of the atoms.
-
-    Attributes:
-        observed: the upper triangles of all rounds, shape (n_entries,).
-        variances: of the noise and the discrepancy, shape (n_entries,).
-        functions: the entries of one record's Hessians, shape (n_atoms, n_entries).
-    """
-
-    observed: Floats
-    variances: Floats
-    functions: Floats
 
 
 class DerivativeDensity:
@@ -67,9 +53,13 @@ class DerivativeDensity:
         self._precisions = 1.0 / observation.gradient_sds**2
         curvatures = loss.curvature(predictors)
         functions = np.concatenate([self._products * each[:, None] for each in curvatures.T], axis=1)
-        self._hessians = self._independent(functions, weights, n)
+        self._observed, self._functions = self._independent(functions, weights, n)
 
-    def _independent(self, functions: Floats, weights: Floats, n: float) -> Hessians:
+    def _independent(self, functions: Floats, weights: Floats, n: float) -> tuple[Floats, Floats]:
+        """Return the noisy Hessians as uncorrelated observations with variance 1 of n times means of functions.
+
+        Combinations of the entries that vary less with the weights than the noise are left out.
+        """
         observation = self.observation
         sds = np.where(self._rows == self._columns, observation.hessian_sds[:, :1], observation.hessian_sds[:, 1:])
         diagonal = (n * (weights @ functions)).reshape(len(observation.points), -1)[:, self._rows == self._columns]
@@ -82,7 +72,10 @@ class DerivativeDensity:
         explained = np.linalg.lstsq(root * centered.T, root * (functions - weights @ functions), rcond=1e-6)[0]
         residual = functions - weights @ functions - centered.T @ explained
         variances += n * (weights @ residual**2)
-        return Hessians(observed, variances, functions)
+        sds = np.sqrt(variances)
+        combinations, sizes, entries = np.linalg.svd(functions / sds, full_matrices=False)
+        kept = n * sizes > _SMALLEST_EFFECT
+        return entries[kept] @ (observed / sds), combinations[:, kept] * sizes[kept]
 
     def start(self) -> Floats:
         """Return the prior means of the parameters, with the coefficients 0, shape (size,)."""
@@ -121,10 +114,10 @@ class DerivativeDensity:
             n[:, 0], slope, log_prior, prior_slope = count_and_prior(observation.total, count[:, 0])
             value += log_prior
         # the Hessians
-        means = weights @ self._hessians.functions
-        scaled = (self._hessians.observed - n * means) / self._hessians.variances
-        value -= 0.5 * (scaled**2 @ self._hessians.variances)
-        by_weight = n * (scaled @ self._hessians.functions.T) - (2.0 * excess / squares)[:, None] * weights
+        means = weights @ self._functions
+        scaled = self._observed - n * means
+        value -= 0.5 * (scaled**2).sum(axis=1)
+        by_weight = n * (scaled @ self._functions.T) - (2.0 * excess / squares)[:, None] * weights
         by_n = (scaled * means).sum(axis=1)
         # the gradients: their precision-weighted mean holds the score, and the differences from it hold the noise alone
         predictors = beta @ x.T

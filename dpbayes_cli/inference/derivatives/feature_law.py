@@ -15,28 +15,32 @@ _PLACE_SD = 0.6
 """The prior standard deviation of the middle of a number that is scaled to [-1, 1]."""
 _TYPICAL_PRECISION, _LOG_PRECISION_SD = 8.0, 1.2
 _SKEW_SD = 0.5
+_FAR = 3.0
+"""Beyond so many standard deviations the skewness has no more effect."""
 _LEVEL_SD = 1.5
 _NUMBERS_SD, _MIXED_SD, _LEVELS_SD = 0.35, 0.5, 0.7
 """Prior standard deviations of the interaction of two numbers, of a number and a level, and of two levels."""
+_MANY_AXES = 4.5
+"""If there are more numbers and levels than this, the standard deviations of interactions are smaller by the root of
+the ratio, because the matrix of interactions would otherwise rarely be that of a normal law."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureLaw:
     """The weights of atoms as a function of parameters with independent normal priors.
 
-    The parameters are, in this order: for each number its middle, log precision and skewness; the log weight of each
+    The parameters are, in this order: the slope, log precision and skewness of each number; the log weight of each
     level; the interaction of each pair of numbers or levels of different features. Numbers are standardized by the base
-    law of the atoms: z = (x - mean) / sd. With P the precision of z, an atom has the log weight
+    law of the atoms: z = (x - mean) / sd. An atom has the log weight
 
-        P middle z - P z^2 / 2 + skewness P^1.5 z^3 / 6, summed over numbers, + the log weights of its levels
-        + interaction * sqrt(P_i P_j) z_i z_j, summed over pairs of numbers (for a level z is its centered indicator and
-        P = 1) - its log density in the base law.
+        slope z - exp(log precision) z^2 / 2 + skewness z^3 / 6, summed over numbers, + the log weights of its levels
+        + interaction * z_i z_j, summed over pairs of numbers or levels (for a level z is its centered indicator)
+        - its log density in the base law.
 
     Attributes:
         statistics: what the natural parameters multiply, shape (n_statistics, n_atoms).
         log_base: the log density of each atom in the base law, shape (n_atoms,).
         n_numbers, n_levels: the number of numbers and of level weights.
-        halves: half of the number of sides of each pair that are a given number, shape (n_pairs, n_numbers).
         prior_means, prior_sds: of the parameters, shape (n_parameters,).
     """
 
@@ -44,7 +48,6 @@ class FeatureLaw:
     log_base: Floats
     n_numbers: int
     n_levels: int
-    halves: Floats
     prior_means: Floats
     prior_sds: Floats
 
@@ -68,24 +71,18 @@ class FeatureLaw:
             slopes: the gradient of the function with respect to the weights, as if they were free, of that shape.
         """
         slopes = weights * (slopes - (weights * slopes).sum(axis=1, keepdims=True))
-        place, precision, skew, levels, pairs = self._split(slopes @ self.statistics.T)
-        middle, log_precision, skewness, _, interaction = self._split(parameters)
-        p = np.exp(log_precision)
-        scales = np.exp(log_precision @ self.halves.T)
-        by_log_precision = p * middle * place + p * precision + 1.5 * skewness * p**1.5 * skew
-        by_log_precision += (interaction * scales * pairs) @ self.halves
-        return np.concatenate([p * place, by_log_precision, p**1.5 * skew, levels, scales * pairs], axis=1)
+        gradient = slopes @ self.statistics.T
+        gradient[:, self._precisions] *= np.exp(parameters[:, self._precisions])
+        return np.asarray(gradient)
 
     def _natural(self, parameters: Floats) -> Floats:
-        middle, log_precision, skewness, levels, interaction = self._split(parameters)
-        p = np.exp(log_precision)
-        return np.concatenate(
-            [p * middle, p, p**1.5 * skewness, levels, np.exp(log_precision @ self.halves.T) * interaction], axis=1
-        )
+        natural = parameters.copy()
+        natural[:, self._precisions] = np.exp(parameters[:, self._precisions])
+        return natural
 
-    def _split(self, parameters: Floats) -> list[Floats]:
-        k = self.n_numbers
-        return np.split(parameters, [k, 2 * k, 3 * k, 3 * k + self.n_levels], axis=1)
+    @property
+    def _precisions(self) -> slice:
+        return slice(self.n_numbers, 2 * self.n_numbers)
 
 
 def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
@@ -106,8 +103,8 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
     kinds = (pairs < len(numbers)).sum(axis=1)
     axes_array = np.array(axes).reshape(len(axes), -1)
     products = axes_array[pairs[:, 0]] * axes_array[pairs[:, 1]]
-    statistics = [z.T, -0.5 * z.T**2, z.T**3 / 6.0, np.array(indicators).reshape(-1, len(z)), products]
-    halves = 0.5 * sum((pairs[:, side, None] == np.arange(len(numbers))).astype(np.float64) for side in (0, 1))
+    statistics = [z.T, -0.5 * z.T**2, np.clip(z.T, -_FAR, _FAR) ** 3 / 6.0, np.array(indicators).reshape(-1, len(z)), products]
+    spread_of_pairs = min(1.0, (_MANY_AXES / max(len(axes), 1)) ** 0.5)
     ones = np.ones(len(numbers))
     sds = base.sds[numbers]
     means = [-base.means[numbers] / sds, np.log(_TYPICAL_PRECISION * sds**2), 0.0 * ones]
@@ -117,9 +114,8 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
         atoms.log_base,
         len(numbers),
         len(indicators),
-        np.asarray(halves),
         np.concatenate([*means, np.zeros(len(indicators) + len(pairs))]),
-        np.concatenate([*spreads, np.array([_LEVELS_SD, _MIXED_SD, _NUMBERS_SD])[kinds]]),
+        np.concatenate([*spreads, spread_of_pairs * np.array([_LEVELS_SD, _MIXED_SD, _NUMBERS_SD])[kinds]]),
     )
 
 

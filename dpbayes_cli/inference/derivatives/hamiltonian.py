@@ -10,11 +10,12 @@ from dpbayes_cli.base.numeric import Floats
 
 Density = Callable[[Floats], tuple[Floats, Floats]]
 """A function of points, shape (n, size), that returns log densities, shape (n,), and their gradients."""
-_TARGET = 0.8
+_TARGET = 0.7
 _PATH = 1.6
 """The length of a path in units of the standard deviation; a quarter of a period is pi / 2."""
 _MAX_LEAPS = 24
-_WARM_UP = 60
+_WARM_UP = 50
+_SHRINKAGE = 5.0
 
 
 class HamiltonianChains:
@@ -32,12 +33,33 @@ class HamiltonianChains:
         self._z[worse] = 0.0
         self._value, self._gradient = self._at(self._z)
         self._step = 0.7 * len(center) ** -0.25
-        log_steps = []
-        for i in range(_WARM_UP):
+        for warm_up in (_WARM_UP, _WARM_UP):
+            self._adapt_metric(self._adapt_step(warm_up))
+        self._adapt_step(_WARM_UP)
+
+    def _adapt_step(self, n_moves: int) -> Floats:
+        """Move towards a step size with the target acceptance; return the states in the second half of the moves."""
+        states, log_steps = [], []
+        for i in range(n_moves):
             accepted = self._move(1.0)
             self._step *= float(np.exp((accepted - _TARGET) / np.sqrt(1.0 + i / 4.0)))
-            log_steps.append(np.log(self._step))
-        self._step = float(np.exp(np.mean(log_steps[_WARM_UP // 2 :])))
+            if i >= n_moves // 2:
+                states.append(self._z)
+                log_steps.append(np.log(self._step))
+        self._step = float(np.exp(np.mean(log_steps)))
+        return np.concatenate(states)
+
+    def _adapt_metric(self, states: Floats) -> None:
+        """Make the covariance of the states, shrunk to its present value, the new metric."""
+        size = states.shape[1]
+        share = len(states) / (len(states) + _SHRINKAGE * size)
+        covariance = share * np.cov(states.T) + (1.0 - share) * np.eye(size)
+        root = np.linalg.cholesky(covariance)
+        center = states.mean(axis=0)
+        self._center = self._center + self._factor @ center
+        self._factor = self._factor @ root
+        self._z = np.linalg.solve(root, (self._z - center).T).T
+        self._value, self._gradient = self._at(self._z)
 
     def run(self, length: int, thinning: int) -> Floats:
         """Return the next draws of all chains, shape (chains, length, size)."""

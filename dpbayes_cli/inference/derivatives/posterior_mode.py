@@ -63,8 +63,7 @@ def _improved(
     else:
         k = law.n_numbers
         start[: 2 * k] = 0.0
-        start[k : 2 * k] = 0.5  # the base law is wider
-        start[law.size - law.halves.shape[0] : law.size] = last.point[law.size - law.halves.shape[0] : law.size]
+        start[2 * k : law.size] = last.point[2 * k : law.size]
         start[law.size : law.size + width] = coefficients
         start[law.size + width :] = count
     point = maximize(density, start, max_steps)
