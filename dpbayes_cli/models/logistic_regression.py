@@ -95,18 +95,16 @@ class LogisticRegression(ConvexClassModel, CurvedLossModel):
         def convert(coefficient: float) -> float:
             return math.exp(min(max(factor * coefficient, -_MOST), _MOST))
 
-        before = f"records with {step:g} more of {name} have odds of {self._event} that are higher by a factor of about"
-        return Effect(
-            f"{name} + {step:g}", Fact(before, parameter, convert=convert), _odds_ratio(parameter, None, factor)
-        )
+        before = f"with {name} {step:g} higher, the odds of {self._event} are about"
+        fact = Fact(before, parameter, "times as high", convert=convert)
+        return Effect(f"{name} + {step:g}", fact, _odds_ratio(parameter, None, factor))
 
     def _of_text(self, column: Column, first: int, i: int) -> Effect:
         name, level, other = column.role, column.levels[i], column.levels[0]
         of_samples = _odds_ratio(first + i, first)
-        before = (
-            f"the odds of {self._event} are higher with {name}={level} than with {name}={other} by a factor of about"
-        )
-        return Effect(f"{name}={level} against {other}", Fact(before, first + i, of_samples=of_samples), of_samples)
+        before = f"with {name} = {level}, the odds of {self._event} are about"
+        fact = Fact(before, first + i, f"times as high as with {name} = {other}", of_samples=of_samples)
+        return Effect(f"{name}={level} against {other}", fact, of_samples)
 
     @property
     def _event(self) -> str:

@@ -107,9 +107,8 @@ def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals 
         if samples is not None:
             ends = np.quantile(effect.of_samples(samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
         rows.append([effect.name, *("-" if end is None else f"{end:.3g}" for end in ends)])
-    return ReportTable(
-        "Odds ratios", ["odds ratio", shown.heads[0], "median", shown.heads[1]], rows, len(rows), "release.json"
-    )
+    columns = ["odds ratio", shown.heads[0], "median", shown.heads[1]]
+    return ReportTable("Odds ratios", columns, rows, len(rows), "release.json")
 
 
 def posterior_table(
