@@ -11,9 +11,11 @@ from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.inference.derivatives.feature_atoms import FeatureAtoms
 
-_PLACE_SD = 0.6
+_PLACE_SD = 0.5
 """The prior standard deviation of the middle of a number that is scaled to [-1, 1]."""
 _TYPICAL_PRECISION, _LOG_PRECISION_SD = 8.0, 1.2
+_EXTREME = 8.0
+"""A log precision is cut at this distance from that of the base law, so that weights are finite."""
 _SKEW_SD = 0.5
 _FAR = 3.0
 """Beyond so many standard deviations the skewness has no more effect."""
@@ -72,12 +74,15 @@ class FeatureLaw:
         """
         slopes = weights * (slopes - (weights * slopes).sum(axis=1, keepdims=True))
         gradient = slopes @ self.statistics.T
-        gradient[:, self._precisions] *= np.exp(parameters[:, self._precisions])
+        log_precision = parameters[:, self._precisions]
+        gradient[:, self._precisions] *= np.where(
+            np.abs(log_precision) < _EXTREME, np.exp(np.clip(log_precision, -_EXTREME, _EXTREME)), 0.0
+        )
         return np.asarray(gradient)
 
     def _natural(self, parameters: Floats) -> Floats:
         natural = parameters.copy()
-        natural[:, self._precisions] = np.exp(parameters[:, self._precisions])
+        natural[:, self._precisions] = np.exp(np.clip(parameters[:, self._precisions], -_EXTREME, _EXTREME))
         return natural
 
     @property

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisyDerivatives
-from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
+from dpbayes_cli.inference.chains import run_until_converged
+from dpbayes_cli.inference.convergence import required_draws
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
+
+_CHAINS = 16
+"""The number of chains. More chains would need more draws in all, because each has a warm-up."""
 
 
 def infer_derivatives(
@@ -27,21 +32,20 @@ def infer_derivatives(
         return _plug_in(observation, n_draws, rng)
     mode = find_mode(observation)
     density, size = mode.density, mode.density.law.size
-    chains = HamiltonianChains(density, mode.point, factor_at(density, mode.point), CHAINS, rng)
+    chains = HamiltonianChains(density, mode.point, factor_at(density, mode.point), _CHAINS, rng)
 
     def coefficients(draws: Floats) -> Floats:
         return draws[..., size : size + density.width]
 
-    run = run_until_converged(
-        chains.run, coefficients, chain_length(n_draws, effort.ess, observation.design.width), effort
-    )
+    length = math.ceil(max(n_draws, 1.25 * max(effort.ess, required_draws(_CHAINS, density.width))) / _CHAINS)
+    run = run_until_converged(chains.run, coefficients, length, effort)
     flat = run.draws.transpose(1, 0, 2).reshape(-1, density.size)  # every prefix has draws of all chains
     information = density.information(flat[:: max(len(flat) // 256, 1)]).mean(axis=0)
     data_variance = np.diag(np.linalg.inv(information + observation.precision * np.eye(density.width)))
     return Posterior(
         summarize_draws(coefficients(flat), data_variance),
         coefficients(flat)[:n_draws],
-        f"{len(flat)} draws from {CHAINS} Markov chains (Hamiltonian Monte Carlo over the coefficients and the law of "
+        f"{len(flat)} draws from {_CHAINS} Markov chains (Hamiltonian Monte Carlo over the coefficients and the law of "
         "the features; the score of the records is approximated as normal)"
         f"{'; ' + MOSTLY_VALID if observation.total.is_mostly_n else ''}",
         exact=False,
