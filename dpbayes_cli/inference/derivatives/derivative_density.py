@@ -37,8 +37,8 @@ do not represent them; the log of the number has this standard deviation below t
 class DerivativeDensity:
     """The log posterior density of (law parameters, beta, log-scale number of records), up to a constant."""
 
-    def __init__(self, observation: NoisyDerivatives, atoms: FeatureAtoms, weights: Floats, n: float) -> None:
-        """Prepare the density; the variance of the discrepancy is that of given weights and a given n."""
+    def __init__(self, observation: NoisyDerivatives, atoms: FeatureAtoms, n: float) -> None:
+        """Prepare the density; the variance of the discrepancy is that of the atoms' base law and a given n."""
         self.observation, self.atoms = observation, atoms
         self.law: FeatureLaw = feature_law(observation.design, atoms)
         self.width = observation.design.width
@@ -53,7 +53,9 @@ class DerivativeDensity:
         self._precisions = 1.0 / observation.gradient_sds**2
         curvatures = loss.curvature(predictors)
         functions = np.concatenate([self._products * each[:, None] for each in curvatures.T], axis=1)
-        self._observed, self._functions = self._independent(functions, weights, n)
+        center = self.law.prior_means[None].copy()
+        center[:, : 2 * self.law.n_numbers] = 0.0
+        self._observed, self._functions = self._independent(functions, self.law.weights(center)[0], n)
 
     def _independent(self, functions: Floats, weights: Floats, n: float) -> tuple[Floats, Floats]:
         """Return the noisy Hessians as uncorrelated observations with variance 1 of n times means of functions.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,8 @@ _WIDEST_SHARE = 0.1
 _UNIFORM_SHARE = 0.1
 _MAX_LISTED_CODES = 4
 """A column of numbers with at most this many codes has a probability for each code."""
-_SMALLEST_SD = 0.01
+_VAGUE_SD = 0.4
+_SMALLEST_SD = 0.02
 _SEED = 20260
 
 
@@ -72,11 +74,34 @@ def n_listed(feature: Feature) -> int:
     return column.steps + 1 if column.steps < _MAX_LISTED_CODES else 0
 
 
-def vague_base(design: Design) -> BaseLaw:
-    """Return the base law that is used before anything is known."""
-    listed = [n_listed(feature) for feature in design.features]
-    shares = tuple(np.full(size, 1.0 / size) if size else None for size in listed)
-    return BaseLaw(np.zeros(len(listed)), np.full(len(listed), 0.4), shares)
+def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
+    """Return a base law with the means and variances of rows of the design, as far as these are known.
+
+    Args:
+        design: the design; if it has no intercept, means are taken for zero.
+        moments: estimated means of products of a row's entries, shape (width, width).
+        error: the standard deviation of the errors of the moments.
+    """
+    means, sds, shares = [], [], []
+    first = int(design.intercept)
+    for feature in design.features:
+        size = n_listed(feature)
+        if isinstance(feature.column, NumericColumn):
+            trust = _VAGUE_SD**2 / (_VAGUE_SD**2 + error**2)
+            mean = trust * float(np.clip(moments[0, first], -1.0, 1.0)) if design.intercept else 0.0
+            variance = float(np.clip(moments[first, first] - mean**2, 0.0, 1.0))
+            trust = 1.0 / (1.0 + (error / _VAGUE_SD**2) ** 2)
+            means.append(mean)
+            sds.append(math.sqrt(max(trust * variance + (1.0 - trust) * _VAGUE_SD**2, error**2, _SMALLEST_SD**2)))
+            shares.append(np.full(size, 1.0 / size) if size else None)
+            first += 1
+        else:
+            estimates = np.clip(np.diag(moments)[first : first + size], 0.0, 1.0)
+            shares.append((estimates + error + 1e-3) / (estimates + error + 1e-3).sum())
+            means.append(0.0)
+            sds.append(1.0)
+            first += size
+    return BaseLaw(np.array(means), np.minimum(np.array(sds), 1.0), tuple(shares))
 
 
 def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:

@@ -12,7 +12,7 @@ from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisyDerivatives
 from dpbayes_cli.inference.chains import run_until_converged
 from dpbayes_cli.inference.convergence import required_draws
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
-from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
+from dpbayes_cli.inference.derivatives.posterior_mode import find_mode, plug_in
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
 
@@ -81,12 +81,7 @@ def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]
 
 
 def _plug_in(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
-    hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
-    curvatures, vectors = np.linalg.eigh(hessian)
-    hessian = (vectors * np.maximum(curvatures, 0.0)) @ vectors.T
-    precision = hessian + observation.precision * np.eye(len(point))
-    mean = np.linalg.solve(precision, gradient + hessian @ point)
-    covariance = np.linalg.inv(precision)
+    mean, covariance = plug_in(observation)
     values = rng.multivariate_normal(mean, covariance, max(n_draws, 1 << 15), method="eigh")
     marginals = summarize_draws(values, np.diag(covariance))
     return Posterior(

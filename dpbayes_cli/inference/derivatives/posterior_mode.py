@@ -9,20 +9,23 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
-from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, make_atoms, vague_base
+from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
+from dpbayes_cli.inference.derivatives.hamiltonian import factor_at
 from dpbayes_cli.inference.derivatives.latent_count import start_of
 
 _N_ATOMS = 512
 _PASSES = 3
-_MAX_STEPS = 150
+_MAX_STEPS = (40, 80)
+_MANY_FEATURES = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """The mode of a density, shape (size,)."""
+    """The mode of a density, shape (size,), and its log density."""
 
     density: DerivativeDensity
     point: Floats
+    value: float
 
     @property
     def coefficients(self) -> Floats:
@@ -30,61 +33,68 @@ class Mode:
         return np.asarray(self.density.parts(self.point[None])[1][0])
 
 
-def find_mode(observation: NoisyDerivatives, passes: int = _PASSES, max_steps: int = _MAX_STEPS) -> Mode:
+def find_mode(observation: NoisyDerivatives) -> Mode:
     """Return the mode; the same observation gives the same mode."""
-    base = vague_base(observation.design)
-    coefficients, n, count = np.zeros(observation.design.width), _guess_count(observation), None
+    n = _guess_count(observation)
+    base = _first_base(observation, n)
     mode = None
-    for _ in range(passes):
-        mode, base, n = _improved(observation, base, coefficients, n, count, max_steps, mode)
-        coefficients = mode.coefficients
-        count = mode.point[mode.density.law.size + mode.density.width :]
+    for _ in range(_PASSES):
+        mode = _mode_on(observation, base, n, mode)
+        weights = mode.density.law.weights(mode.point[None, : mode.density.law.size])[0]
+        base, n = mode.density.atoms.adapted_base(weights), float(mode.density.records(mode.point[None])[0])
     assert mode is not None
     return mode
 
 
-def _improved(
-    observation: NoisyDerivatives,
-    base: BaseLaw,
-    coefficients: Floats,
-    n: float,
-    count: Floats | None,
-    max_steps: int,
-    last: Mode | None,
-) -> tuple[Mode, BaseLaw, float]:
-    n_atoms = _N_ATOMS * (1 if len(base.means) <= 5 else 2)
-    atoms = make_atoms(observation.design, base, n_atoms)
-    uniform = np.full(n_atoms, 1.0 / n_atoms)
-    density = DerivativeDensity(observation, atoms, uniform, n)
-    start = density.start()
-    law, width = density.law, density.width
-    if last is None:
-        start[law.size + width :] = start_of(observation.total, n)
-    else:
-        k = law.n_numbers
-        start[: 2 * k] = 0.0
-        start[2 * k : law.size] = last.point[2 * k : law.size]
-        start[law.size : law.size + width] = coefficients
-        start[law.size + width :] = count
-    point = maximize(density, start, max_steps)
-    weights = law.weights(point[None, : law.size])[0]
-    return Mode(density, point), atoms.adapted_base(weights), float(density.records(point[None])[0])
+def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode | None) -> Mode:
+    """Return the mode on atoms of a base law, found from that on other atoms and from plug-in coefficients."""
+    n_atoms = _N_ATOMS * (1 if len(base.means) <= _MANY_FEATURES else 2)
+    density = DerivativeDensity(observation, make_atoms(observation.design, base, n_atoms), n)
+    start, law, width = density.start(), density.law, density.width
+    start[: 2 * law.n_numbers] = 0.0  # the base law's own middle and precision
+    start[law.size + width :] = start_of(observation.total, n)
+    if last is not None:
+        start[2 * law.n_numbers :] = last.point[2 * law.n_numbers :]
+    starts = [start, start.copy()]
+    starts[1][law.size : law.size + width] = plug_in(observation)[0]
+    return max((Mode(density, *maximize(density, each)) for each in starts), key=lambda mode: mode.value)
 
 
-def maximize(density: DerivativeDensity, start: Floats, max_steps: int) -> Floats:
-    """Return a point with a gradient near zero, or the best point after ``max_steps`` steps."""
+def maximize(density: DerivativeDensity, start: Floats) -> tuple[Floats, float]:
+    """Return a point with a gradient near zero, and its log density."""
     from scipy.optimize import minimize
 
-    scales = np.concatenate([density.law.prior_sds, np.ones(density.size - density.law.size)])
+    point, value = start, -np.inf
+    factor = np.diag(np.concatenate([density.law.prior_sds, np.ones(density.size - density.law.size)]))
+    for max_steps in _MAX_STEPS:
 
-    def negative(point: Floats) -> tuple[float, Floats]:
-        value, gradient = density((point * scales)[None])
-        return -float(value[0]), -gradient[0] * scales
+        def negative(z: Floats, origin: Floats = point, factor: Floats = factor) -> tuple[float, Floats]:
+            value, gradient = density((origin + factor @ z)[None])
+            return -float(value[0]), -gradient[0] @ factor
 
-    found = minimize(
-        negative, start / scales, jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 20}
+        found = minimize(
+            negative, np.zeros(density.size), jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 20}
+        )
+        point, value = point + factor @ found.x, -float(found.fun)
+        factor = factor_at(density, point)
+    return np.asarray(point), value
+
+
+def plug_in(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
+    """Return the mean and the covariance of the coefficients if the last derivatives were exact."""
+    hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
+    curvatures, vectors = np.linalg.eigh(hessian)
+    hessian = (vectors * np.maximum(curvatures, 0.0)) @ vectors.T
+    covariance = np.linalg.inv(hessian + observation.precision * np.eye(len(point)))
+    return covariance @ (gradient + hessian @ point), covariance
+
+
+def _first_base(observation: NoisyDerivatives, n: float) -> BaseLaw:
+    """Return a base law from the first round, at coefficients 0, where the curvature is the same for all records."""
+    curvature = n * float(observation.loss.curvature(np.zeros(1))[0])
+    return base_from_moments(
+        observation.design, observation.hessians[0] / curvature, float(observation.hessian_sds[0, 0]) / curvature
     )
-    return np.asarray(found.x * scales)
 
 
 def _guess_count(observation: NoisyDerivatives) -> float:
