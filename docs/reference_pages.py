@@ -7,6 +7,7 @@ import inspect
 import itertools
 import re
 import textwrap
+import typing
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
@@ -129,6 +130,9 @@ def keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, str
         else:
             default = f"`{str(item.default).lower() if isinstance(item.default, bool) else item.default}`"
         yield place + item.name, default, description
+        *_, values = typing.get_args(inner) or (None,)
+        if isinstance(values, type) and issubclass(values, Section):
+            yield from keys(values, f"{place}{item.name}.NAME.")
 
 
 def key_table(rows: Iterator[tuple[str, str, str]]) -> list[str]:
@@ -139,7 +143,12 @@ def key_table(rows: Iterator[tuple[str, str, str]]) -> list[str]:
 
 def spec_page() -> str:
     """Return the page of all keys of specs."""
-    common = [row for row in keys(spec_type("beta-bernoulli")) if row[0].split(".")[0] not in {"domain", "prior"}]
+    other = ("domain", "prior", "model", "mechanism")
+    common = [row for row in keys(spec_type("beta-bernoulli")) if row[0].split(".")[0] not in other]
+    names = [
+        ("model", "required", "the name of a [model](models.md)"),
+        ("mechanism", "the model's", "the name of a [mechanism](mechanisms.md)"),
+    ]
     of_groups = [row for row in keys(spec_type("beta-bernoulli", has_groups=True)) if row not in common]
     of_groups = [row for row in of_groups if row[0].startswith(("by.", "inference."))]
     lines = [
@@ -148,7 +157,7 @@ def spec_page() -> str:
         "FILE` checks it, and `dpbayes spec schema` prints the JSON Schema for editors. Flags override the file.",
         "",
         "## Common keys",
-        *key_table(row for row in common if row[1:] != ("", "") or row[2]),
+        *key_table(row for row in (*names, *common) if row[1:] != ("", "")),
         "",
         "## Keys of groups",
         "",
@@ -190,11 +199,17 @@ def models_page() -> str:
     mechanisms = [mechanism_type(name) for name in mechanism_names()]
     models = [model_type(name) for name in model_names()]
     serving = {
-        model.name: ", ".join(f"`{each.name}`" for each in mechanisms if supports(each, model)) for model in models
+        model.name: ", ".join(
+            f"**`{each.name}`**" if each.name == model.default_mechanism else f"`{each.name}`"
+            for each in mechanisms
+            if supports(each, model)
+        )
+        for model in models
     }
     rows = [f"| [`{model.name}`](#{model.name}) | {cell(model.summary)} | {serving[model.name]} |" for model in models]
     described = [line for model in models for line in method_lines(model)]
-    return page("Models", *table("model", "what it is", "mechanisms"), *rows, *described)
+    table_lines = table("model", "what it is", "mechanisms, the default in bold")
+    return page("Models", *table_lines, *rows, *described)
 
 
 def mechanisms_page() -> str:

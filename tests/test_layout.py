@@ -6,7 +6,8 @@ import ast
 import re
 import subprocess
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -58,7 +59,8 @@ def test_the_package_has_the_layout_that_it_should_have() -> None:
         "packages whose docstring is not one or two sentences": [
             package for package in packages if not 1 <= n_sentences(trees[package / "__init__.py"]) <= 2
         ],
-        "public classes of one name": {name: places for name, places in public_classes(trees).items() if places[1:]},
+        "classes of one name": {name: places for name, places in classes(trees).items() if places[1:]},
+        "modules of one name in one package": {name: n for name, n in modules(sources).items() if n > 1},
         "modules that are too long": [
             path for path, source in sources.items() if len(source.splitlines()) > MOST_LINES
         ],
@@ -74,13 +76,19 @@ def n_sentences(module: ast.Module) -> int:
     return len(re.findall(r"\.(?:\s|$)", ast.get_docstring(module) or ""))
 
 
-def public_classes(trees: dict[Path, ast.Module]) -> dict[str, list[Path]]:
-    found = defaultdict(list)
+def classes(trees: dict[Path, ast.Module]) -> dict[str, list[Path]]:
+    places = defaultdict(list)
     for path, tree in trees.items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(path)
-    return found
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(path)
+    return places
+
+
+def modules(paths: Iterable[Path]) -> Counter[tuple[str, str]]:
+    """Count the modules and sub-packages of each name within each package, its sub-packages included."""
+    names = (path.parent if path.name == "__init__.py" else path.with_suffix("") for path in paths)
+    return Counter((name.parts[0], name.name) for name in names if len(name.parts) > 1)
 
 
 def test_the_top_level_is_what_it_is() -> None:

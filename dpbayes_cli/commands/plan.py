@@ -310,6 +310,12 @@ def _compare(described: list[dict[str, Any]]) -> None:
         emit_table(columns, rows, optional=("coverage",))
         total = _amounts_text(_approximate(planned[0])["total"])
         emit(f"times: how many such releases a new account of {total} pays for")
+    if planned and verbosity() > 0:
+        emit("")
+        emit_table(
+            ["in new accounts", *(each["kind"] for each in planned[0]["accounts"])], [_prices(each) for each in planned]
+        )
+        emit("price of a release, and how many such releases the account pays for")
     if any(each["costs_more"] for each in planned):
         emit("*: costs more than was asked, so it is ranked after the others")
     if len({row[1] for row in rows}) > 1:
@@ -322,6 +328,12 @@ def _compare(described: list[dict[str, Any]]) -> None:
         refusals.setdefault(each["refused"], []).append(each["mechanism"])
     for reason, names in refusals.items():
         emit(f"\nnot possible: {', '.join(names)}: {reason}")
+
+
+def _prices(described: dict[str, Any]) -> list[str]:
+    """Return a mechanism, and what a release costs in new accounts of each kind."""
+    prices = (f"{_amounts_text(each['price'])}: {each['times']:,}" for each in described["accounts"])
+    return [described["mechanism"], *prices]
 
 
 def _approximate(described: dict[str, Any]) -> dict[str, Any]:

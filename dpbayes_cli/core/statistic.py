@@ -319,12 +319,12 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
         which is at most |a+b|_1 |a-b|_1. These two norms add up to at most 2 (D+1), so that their product is at most
         (D+1)^2. This is attained by two records: one at all upper bounds, the other at the lower bound of one column
         and in the middle of the others. A component that is a sum or a product changes by at most 4, or by 2 if one
-        record is null; any other by 1. A record that is added, removed or exchanged with a null record changes the
-        statistic by (sum of |a_i|)^2 <= (D+1)^2 in L1, so that counting valid records costs nothing. The squared L2
-        change 2 |aa' - bb'|_F^2 - sum (a_i^2 - b_i^2)^2 is convex in every coordinate (its second derivative is 8 s +
-        12 b_i^2 - 4 a_i^2 with s >= 1). So it is largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an
-        integer with the parity of D+1. A record that is added, removed or exchanged with a null record changes the
-        statistic by at most (D+1)(2D+1) in squared L2, which the upper bounds attain.
+        record is null; any other changes by at most 1. A record that is added, removed or exchanged with a null record
+        changes the statistic by (sum of |a_i|)^2 <= (D+1)^2 in L1. Two valid records attain as much, so counting valid
+        records costs nothing. The squared L2 change 2 |aa' - bb'|_F^2 - sum (a_i^2 - b_i^2)^2 is convex in every
+        coordinate (its second derivative is 8 s + 12 b_i^2 - 4 a_i^2 with s >= 1). So it is largest at bounds, where it
+        is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an integer with the parity of D+1. If one record is null, the squared L2
+        change is at most (D+1)(2D+1), which the upper bounds attain.
     Source: design notes, integer statistics on a public grid.
     """
     size, scale = len(columns) + 1, columns[0].steps

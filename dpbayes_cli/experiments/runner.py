@@ -234,7 +234,7 @@ def _claims_table(claims: Sequence[Claim]) -> str:
 
 
 def _results_table(study: Study, own: Results) -> str:
-    """Return the results of a case as a table, without the measures that no point has."""
+    """Return the results of a case as a table; leave out measures that were computed at no point."""
     names = (*study.columns[1:], *study.details)
     means = (name for name in study.measures if not name.endswith("_se"))
     measured = [name for name in means if any(each.measures[name] is not None for each in own)]

@@ -314,7 +314,7 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
     only = ""
     if account.budget.kind == GaussianBudget.kind:
         only = " (only a pure epsilon or a mu has one; state the cost of gaussian with --mu)"
-    return f"{price_text(guarantee)} has no finite cost in this account's notion, {account.budget.notion}{only}"
+    return f"{price_text(guarantee)} has no finite cost in {account.budget.notion}, which this account uses{only}"
 
 
 def _abandoned_draws(state: State, account: Account, base: str, charge: Charge) -> Iterator[ReleaseRecord]:

@@ -2,7 +2,7 @@
 
 Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new release
 ID, even if this exceeds the budget. If it states an epsilon and its shifts or shares, it is charged at its epsilon
-alone. If a readable entry that does not verify states a smaller total or limit, the total or limit is lowered to it.
+alone. If a readable entry that does not verify states a smaller total or limit, the account gets the smaller one.
 """
 
 from __future__ import annotations

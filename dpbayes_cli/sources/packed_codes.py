@@ -123,7 +123,7 @@ class NumberReader(CodeReader):
 
     Args:
         columns: the columns to read.
-        policy: states the stand-in for an invalid cell; an invalid number is NaN.
+        policy: states which public value replaces an invalid cell. An invalid number becomes NaN.
         number: the index of the numeric column.
         take: called with each block of codes, shape (n_records, n_columns), and its numbers, shape (n_records,).
     """

@@ -24,7 +24,7 @@ from dpbayes_cli.synthesis.cut_numbers import CutNumbers, level_values
 _FUNCTIONS = {"C", "I", "exp", "log", "log10", "log2"}
 _NODES = (ast.Expression, ast.Call, ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Load)
 _MAX_DESIGN = 1 << 22
-"""The largest number of cells of the predictors times coefficients squared."""
+"""The largest allowed product of the number of cells of the predictors and the square of the number of coefficients."""
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ class AccountPrice:
 
 
 def account_prices(guarantee: Guarantee) -> list[AccountPrice]:
-    """Return the price of a release in a pure account and in those that imply epsilon 3 at delta 1e-6.
+    """Return the price of a release in new accounts of epsilon 3: pure, and of three other kinds at delta 1e-6.
 
-    These accounts are of pure epsilon, of (epsilon, delta) with Renyi composition, of zCDP and of Gaussian DP. Nothing
+    The other kinds are (epsilon, delta) with Renyi composition, zCDP and Gaussian DP. Nothing
     is charged. If the release has a delta of its own, the second account is the one that the release would open.
     """
     pure, approximate, *others = _new_budgets()

@@ -185,9 +185,9 @@ def _account(spec: ReleaseSpec, location: Location) -> str:
     account = spec.dataset or location.dataset
     if account is None:
         raise SpecError(
-            "the data set has no name, because it is a stream or several files",
+            "the data set has no name, because it is a data frame, a stream or several files",
             where="dataset",
-            hint="name the account that pays: --dataset NAME",
+            hint="name the account that pays: --dataset NAME, or account=NAME in Python",
         )
     if spec.dataset is None:
         try:

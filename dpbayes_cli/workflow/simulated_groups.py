@@ -26,11 +26,11 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, GroupedSums, NoisyGroups
 from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.inference.groups.counts import infer_category
+from dpbayes_cli.inference.groups.grouped_counts import infer_category
+from dpbayes_cli.inference.groups.grouped_sums import fit_sums
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.sum_summaries import SumPosterior
-from dpbayes_cli.inference.groups.sums import fit_sums
 from dpbayes_cli.workflow.expectation import NARROWER, Estimated
 from dpbayes_cli.workflow.simulated_releases import NO_NOISE, Simulation, Trials
 

@@ -59,7 +59,7 @@ def quantities_of(cells: TableCells) -> Iterator[NamedQuantity]:
     Raises:
         SpecError: the table lacks what a quantity needs.
     """
-    build = _Builder(cells)
+    build = _QuantityBuilder(cells)
     infer = cells.spec.infer
     for column in infer.counts:
         yield build.quantity(column, "count", None, [_columns(column)], unchanged)
@@ -79,7 +79,7 @@ def _columns(cells: Cells) -> CellsSection:
     return CellsSection(columns=(cells,)) if isinstance(cells, str) else cells
 
 
-class _Builder:
+class _QuantityBuilder:
     def __init__(self, cells: TableCells) -> None:
         self._cells = cells
         self._totals = cells.known_totals

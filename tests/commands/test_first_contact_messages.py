@@ -148,7 +148,7 @@ def test_a_wrong_request_is_explained(case: str, dpbayes: Cli) -> None:
 
 
 def test_a_misspelled_option_suggests_one(dpbayes: Cli) -> None:
-    for wrong, right in (("--colum", "--column"), ("--neighbours", "--neighbors"), ("--account", "--dataset")):
+    for wrong, right in (("--colum", "--column"), ("--neighbers", "--neighbors"), ("--account", "--dataset")):
         dpbayes("release", "a.csv", *COIN, wrong, "x").exits(2, f"Did you mean {right}?")
     assert "--likelihood-power" in dpbayes("release", "a.csv", *COIN, "--temp" + "erature", "1").err
     assert "'release'" in dpbayes("relase").err
@@ -159,7 +159,7 @@ MISTAKES = """\
 model: beta-bernouli
 colum: relapsed
 on_invalid: ignore
-privacy: {epsilon: -1, delta: 1e-6, neighbours: replace-one}
+privacy: {epsilon: -1, delta: 1e-6, neighbers: replace-one}
 prior: {alpha: 0, beta: x}
 inference: {samples: many}
 source: {delimiter: ab}
@@ -169,7 +169,7 @@ PLACES = [
     "colum",
     "on_invalid",
     "privacy.delta",
-    "privacy.neighbours",
+    "privacy.neighbers",
     "privacy.epsilon",
     "prior.alpha",
     "prior.beta",

@@ -174,9 +174,11 @@ def test_a_release_that_an_account_cannot_pay_for_has_no_price_in_it(dpbayes: Cl
 
 
 def test_a_comparison_says_how_often_an_account_pays(dpbayes: Cli) -> None:
-    shown = dpbayes(*COIN[:-1], "--eps", "0.1", *IMPUTED, "--trials", "5", "--compare").out
+    shown = dpbayes(*COIN[:-1], "--eps", "0.1", *IMPUTED, "--trials", "5", "--compare", "-v").out
     head = next(line for line in shown.splitlines() if line.startswith("mechanism"))
     row = next(line for line in shown.splitlines() if line.startswith("laplace ")).split()
     assert row[head.replace("epsilon at delta", "a b c").split().index("times")] == "36"
     assert any(line.startswith("rdp-diffuse* ") for line in shown.splitlines())
     assert "\nnot possible: gaussian: privacy: gaussian needs rho" in shown
+    costs = next(line for line in shown.splitlines() if line.startswith("laplace ") and "rho" in line).split()
+    assert (costs[1:4], costs[costs.index("rho") :][:3]) == (["epsilon", "0.1:", "30"], ["rho", "0.005:", "37"])

@@ -132,7 +132,7 @@ def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
 
 
 def means_inside(model: Model, parameters: Sequence[float]) -> dict[str, bool]:
-    """Return for each column of numbers whether its mean is inside the bounds; a regression has its target alone."""
+    """Return for each column of numbers whether its mean is inside the bounds; a regression has only the target."""
     columns = _columns(model)
     means = model.predictive(parameters) if columns else {}
     return {name: columns[name].lower <= mean <= columns[name].upper for name, mean in means.items()}

@@ -13,9 +13,12 @@ from dpbayes_cli.inference.chains import run_until_converged
 from dpbayes_cli.inference.convergence import required_draws
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode, plug_in
+from dpbayes_cli.inference.derivatives.wide_designs import HESSIANS, draw_coefficients, mean_coefficients
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
 
+MAX_CHAIN_WIDTH = 24
+"""Up to this width of the design, chains are run over the law of the features; see ``wide_designs`` for wider ones."""
 _CHAINS = 16
 """The number of chains. More chains would need more draws in all, because each has a warm-up."""
 
@@ -30,6 +33,8 @@ def infer_derivatives(
     """
     if method == "naive":
         return _plug_in(observation, n_draws, rng)
+    if observation.design.width > MAX_CHAIN_WIDTH:
+        return _wide(observation, n_draws, rng)
     mode = find_mode(observation)
     density, size = mode.density, mode.density.law.size
     chains = HamiltonianChains(density, mode.point, factor_at(density, mode.point), _CHAINS, rng)
@@ -66,18 +71,38 @@ def next_point(observation: NoisyDerivatives) -> Floats:
         return np.zeros(observation.design.width)
     with np.errstate(all="ignore"):
         try:
-            point = find_mode(observation).coefficients
+            wide = observation.design.width > MAX_CHAIN_WIDTH
+            point = mean_coefficients(observation) if wide else find_mode(observation).coefficients
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             point = observation.points[-1]
     return point if np.isfinite(point).all() else np.zeros(observation.design.width)
 
 
 def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
-    """Return the mode of the coefficients, and a square root of their covariance, from the curvature at the mode."""
+    """Return an estimate of the coefficients and a square root of their covariance, shape (width, ...), for plans.
+
+    They are the mode and the curvature there or, for a wide design, mean and covariance of a few draws.
+    """
+    if observation.design.width > MAX_CHAIN_WIDTH:
+        values, _ = draw_coefficients(observation, np.random.default_rng(0), 4)
+        centered = values - values.mean(axis=0)
+        return values.mean(axis=0), centered.T / len(values) ** 0.5
     mode = find_mode(observation)
     first = mode.density.law.size
     factor = factor_at(mode.density, mode.point)
     return mode.coefficients, factor[first : first + mode.density.width]
+
+
+def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
+    values, data_variance = draw_coefficients(observation, rng, max(math.ceil(n_draws / HESSIANS), 10))
+    return Posterior(
+        summarize_draws(values, data_variance),
+        rng.permutation(values)[:n_draws],
+        f"{len(values)} draws given {HESSIANS} draws of the Hessian, whose entries of different features are shrunk to "
+        "those of independent features; the gradient of the last round alone is used",
+        exact=False,
+        monte_carlo=HESSIANS**-0.5,
+    )
 
 
 def _plug_in(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:

@@ -55,8 +55,10 @@ def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode 
     start[law.size + width :] = start_of(observation.total, n)
     if last is not None:
         start[2 * law.n_numbers :] = last.point[2 * law.n_numbers :]
-    starts = [start, start.copy()]
-    starts[1][law.size : law.size + width] = plug_in(observation)[0]
+    starts = [start]
+    if last is None:
+        starts.append(start.copy())
+        starts[1][law.size : law.size + width] = plug_in(observation)[0]
     return max((Mode(density, *maximize(density, each)) for each in starts), key=lambda mode: mode.value)
 
 

@@ -31,9 +31,9 @@ def infer_groups(
 
         return prior_of_groups(observation.outcome, pooling, samples, rng)
     if isinstance(observation.outcome, GroupedCounts):
-        from dpbayes_cli.inference.groups.counts import infer_grouped_counts
+        from dpbayes_cli.inference.groups.grouped_counts import infer_grouped_counts
 
         return infer_grouped_counts(observation, observation.outcome, pooling, samples, rng)
-    from dpbayes_cli.inference.groups.sums import infer_grouped_sums
+    from dpbayes_cli.inference.groups.grouped_sums import infer_grouped_sums
 
     return infer_grouped_sums(observation, observation.outcome, pooling, samples, rng)

@@ -16,11 +16,11 @@ from scipy.interpolate import CubicSpline
 from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.noisy_observation import GroupedMoments, GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_sums import fit_sums
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
 from dpbayes_cli.inference.groups.squares import SquareTotal
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior
-from dpbayes_cli.inference.groups.sums import fit_sums
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats

@@ -63,7 +63,7 @@ class NestedCounts:
 
     @cached_property
     def _memberships(self) -> list[csr_array]:
-        """For each block the number of groups of each larger group with each pair, shape (n_larger, n_pairs)."""
+        """For each block, how many groups of each larger group have each pair, shape (n_larger, n_pairs)."""
         n_larger = int(self.parents.max()) + 1
         return [
             csr_array(

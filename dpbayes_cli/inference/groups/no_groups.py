@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums
-from dpbayes_cli.inference.groups.counts import hyperparameter_names
+from dpbayes_cli.inference.groups.grouped_counts import hyperparameter_names
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbayes_cli.inference.groups.binary import BinaryPrior, infer_binary_with_noises
 from dpbayes_cli.inference.groups.component_noise import component_noise
-from dpbayes_cli.inference.groups.counts import collect
+from dpbayes_cli.inference.groups.grouped_counts import collect
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers

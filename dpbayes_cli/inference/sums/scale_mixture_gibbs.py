@@ -33,7 +33,7 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import RecordLaw
-from dpbayes_cli.inference.sums.population import distinct_share, next_power, resample
+from dpbayes_cli.inference.sums.sequential_monte_carlo import distinct_share, next_power, resample
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
 
 _MAX_STAGES = 60
@@ -315,7 +315,7 @@ class ScaleMixtureSampler:
         state.log_ratio = (self._noise.log_pmf(z) + math.sqrt(2.0) * np.abs(state.noise)).sum(axis=-1)
 
     def _redraw_noise(self, state: GibbsState) -> Floats:
-        """Redraw and return the noise given parameters and variances; noise of unknown shape may be rejected."""
+        """Redraw and return the noise given parameters and variances; a rejected proposal leaves it as it was."""
         if not self._corrected:
             return self._draw_noise(state)
         new = replace(state)

@@ -114,7 +114,7 @@ def _solve(
     size = int(starts[-1])
     # Variables: cells a, and w = min(a, y) for each target y > 0. Inequalities: w <= a, w <= y (a bound). Equalities:
     # shared margins agree, and the cells of block 0 add up to 1.
-    upper = _Rows()
+    upper = _SparseEntries()
     positive_targets = []
     for home, family, target in zip(plan.homes, families, targets, strict=True):
         cell = _index(plan.blocks[home], shapes[home], family)
@@ -127,7 +127,7 @@ def _solve(
         upper.add(row[positive], size + row[positive], 1.0)
         upper.count += positive.size
         positive_targets.append(flat[positive])
-    equal = _Rows()
+    equal = _SparseEntries()
     equal.add(np.zeros(starts[1], dtype=np.int64), np.arange(starts[1]), 1.0)
     equal.count = 1
     for link in plan.links:
@@ -181,7 +181,7 @@ def _make_margins_agree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
     return tables
 
 
-class _Rows:
+class _SparseEntries:
     """The entries of a sparse matrix, gathered row block by row block."""
 
     def __init__(self) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.noisy_observation import NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_sums import infer_grouped_sums
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
-from dpbayes_cli.inference.groups.sums import infer_grouped_sums
 from dpbayes_cli.models.families.beta_numbers import GeometricNumbers
 from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes, PoissonCounts
 from dpbayes_cli.models.families.normal_numbers import NormalNumbers

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.groups import counts
+from dpbayes_cli.inference.groups import grouped_counts
 from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer_binary
 from dpbayes_cli.inference.groups.component_noise import ComponentNoise, component_noise
 from dpbayes_cli.inference.groups.group_blocks import group_blocks
@@ -121,7 +121,7 @@ def flat_sizes(
 def test_wrong_hyperparameters_are_noticed(mistaken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """The study of the groups' probabilities alone notices them, without the ranks of the hyperparameters."""
     cell = Cell(5.0, 0.5, 2).with_its_prior(monkeypatch)
-    monkeypatch.setattr(counts, "infer_binary", mistaken)
+    monkeypatch.setattr(grouped_counts, "infer_binary", mistaken)
     result = study(cell, 80, 5)
     only_groups = replace(result, ranks=result.ranks[:, 3:])
     with pytest.raises(AssertionError):

@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
-from dpbayes_cli.inference.groups import size_law, sum_likelihood, sums
+from dpbayes_cli.inference.groups import grouped_sums, size_law, sum_likelihood
 from dpbayes_cli.inference.groups.grouped_posterior import Pooling
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
 from dpbayes_cli.inference.groups.noisy_normal import relative_density
@@ -349,7 +349,7 @@ def test_intervals_and_means_of_many_groups() -> None:
 
 @pytest.mark.slow
 def test_hyperparameters_of_exact_sums_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sums, "sample_density", lambda *_: plugged_in(many_groups()[0], 4))
+    monkeypatch.setattr(grouped_sums, "sample_density", lambda *_: plugged_in(many_groups()[0], 4))
     covered, error = result_of_many_groups()
     assert covered > 0.95
     assert error > 3.0
