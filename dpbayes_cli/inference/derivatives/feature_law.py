@@ -108,7 +108,13 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
     kinds = (pairs < len(numbers)).sum(axis=1)
     axes_array = np.array(axes).reshape(len(axes), -1)
     products = axes_array[pairs[:, 0]] * axes_array[pairs[:, 1]]
-    statistics = [z.T, -0.5 * z.T**2, np.clip(z.T, -_FAR, _FAR) ** 3 / 6.0, np.array(indicators).reshape(-1, len(z)), products]
+    statistics = [
+        z.T,
+        -0.5 * z.T**2,
+        np.clip(z.T, -_FAR, _FAR) ** 3 / 6.0,
+        np.array(indicators).reshape(-1, len(z)),
+        products,
+    ]
     spread_of_pairs = min(1.0, (_MANY_AXES / max(len(axes), 1)) ** 0.5)
     ones = np.ones(len(numbers))
     sds = base.sds[numbers]
