@@ -33,7 +33,9 @@ def two_level_observation() -> NoisyDerivatives:
     means = expit(points)
     noise = np.array([[0.8, -0.5], [-0.3, 0.9]])
     gradients = ones - sizes * means + noise * gradient_sds[:, None]
-    hessians = np.array([np.diag(sizes * m * (1.0 - m) + sd * z) for m, z, (sd, _) in zip(means, noise, hessian_sds)])
+    hessians = np.array(
+        [np.diag(sizes * m * (1.0 - m) + sd * z) for m, z, (sd, _) in zip(means, noise, hessian_sds, strict=True)]
+    )
     return NoisyDerivatives(
         TWO_LEVELS, LogisticLoss(), 0.5, points, gradients, hessians, gradient_sds, hessian_sds, RecordCount("known", N)
     )
@@ -99,7 +101,8 @@ def test_the_next_point_is_finite_whatever_was_released(kind: Literal["mixed", "
         observation, gradients=size * rng.standard_normal(observation.gradients.shape), hessians=-observation.hessians
     )
     point = next_point(hostile)
-    assert np.isfinite(point).all() and (point == next_point(hostile)).all()
+    assert np.isfinite(point).all()
+    assert (point == next_point(hostile)).all()
 
 
 def test_a_wide_design_is_inferred_from_all_hessians() -> None:
