@@ -28,11 +28,11 @@ from dpbayes_cli.sources.records import (
 )
 from dpbayes_cli.sources.source import Source, column_index, unreadable
 
-_READER = (
+LINE_READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
     f"new_line='\\n', max_line_size={4 * MAX_RECORD_BYTES}, buffer_size={16 * MAX_RECORD_BYTES}"
 )
-"""DuckDB's reader gets whole lines as one column: sanitized lines cannot hold its delimiter, the byte 1."""
+"""Options of DuckDB's reader of whole lines as one column: sanitized lines cannot hold its delimiter, the byte 1."""
 _MAX_SEPARATE_CELLS = 3
 """Up to this many cells of a line are extracted one by one; if more cells are read, the line is split once."""
 _PIPE_BYTES = 1 << 20
@@ -107,8 +107,8 @@ class DelimitedSource(Source):
                 texts[i] = with_point(texts[i], self._marks)
         texts_of_levels = self._columns[0].texts if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, texts_of_levels) else None
-        with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
-            relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
+        with piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
+            relation = f"read_csv('/dev/fd/{pipe.reader}', {LINE_READER})"
             if split:
                 relation = split_relation(relation, "line", self._width, self._dialect)
             reader.run(engine, Cells(relation, texts, unit, first), pipe.cut)
@@ -209,7 +209,7 @@ class _Pipe:
 
 
 @contextmanager
-def _piped(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
+def piped(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
     """Write blocks into a pipe from a thread.
 
     Raises:
