@@ -75,9 +75,16 @@ class DerivativeDensity:
         residual = functions - weights @ functions - centered.T @ explained
         variances += n * (weights @ residual**2)
         sds = np.sqrt(variances)
-        combinations, sizes, entries = np.linalg.svd(functions / sds, full_matrices=False)
-        kept = n * sizes > _SMALLEST_EFFECT
-        return entries[kept] @ (observed / sds), combinations[:, kept] * sizes[kept]
+        functions, observed = functions / sds, observed / sds
+        # eigenvectors of the smaller matrix of inner products; LAPACK's SVD may fail if many atoms are equal
+        if functions.shape[0] < functions.shape[1]:
+            squares, combinations = np.linalg.eigh(functions @ functions.T)
+            kept = n**2 * squares > _SMALLEST_EFFECT**2
+            scaled = combinations[:, kept] * np.sqrt(squares[kept])
+            return (combinations[:, kept].T @ functions @ observed) / np.sqrt(squares[kept]), scaled
+        squares, entries = np.linalg.eigh(functions.T @ functions)
+        kept = n**2 * squares > _SMALLEST_EFFECT**2
+        return observed @ entries[:, kept], functions @ entries[:, kept]
 
     def start(self) -> Floats:
         """Return the prior means of the parameters, with the coefficients 0, shape (size,)."""

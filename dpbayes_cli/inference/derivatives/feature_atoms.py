@@ -60,7 +60,7 @@ class FeatureAtoms:
         means = weights @ self.values
         sds = np.sqrt(np.maximum(weights @ (self.values - means) ** 2, _SMALLEST_SD**2))
         shares = tuple(
-            None if old is None else np.bincount(self.codes[:, j], weights, len(old))
+            None if old is None else np.asarray(np.bincount(self.codes[:, j], weights, len(old)), dtype=np.float64)
             for j, old in enumerate(self.base.shares)
         )
         return BaseLaw(means, sds, shares)

@@ -1,4 +1,4 @@
-"""The mode of the posterior given noisy derivatives; atoms are drawn again from laws ever closer to that of the mode."""
+"""The mode of the posterior given noisy derivatives, on atoms of laws that come closer to that of the mode."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ def find_mode(observation: NoisyDerivatives) -> Mode:
     """Return the mode; the same observation gives the same mode."""
     n = _guess_count(observation)
     base = _first_base(observation, n)
-    mode = None
-    for _ in range(_PASSES):
-        mode = _mode_on(observation, base, n, mode)
+    mode = _mode_on(observation, base, n, None)
+    for _ in range(_PASSES - 1):
         weights = mode.density.law.weights(mode.point[None, : mode.density.law.size])[0]
         base, n = mode.density.atoms.adapted_base(weights), float(mode.density.records(mode.point[None])[0])
-    assert mode is not None
+        mode = _mode_on(observation, base, n, mode)
     return mode
 
 

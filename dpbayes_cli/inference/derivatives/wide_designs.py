@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
@@ -39,7 +39,7 @@ class IndicatorStructure:
     """
 
     span: Floats
-    zeros: Floats
+    zeros: Booleans
     levels: Integers
 
     def project(self, matrices: Floats) -> Floats:
@@ -150,7 +150,7 @@ def _given(hessians: Floats, observation: NoisyDerivatives) -> tuple[Floats, Flo
     return means, vectors, precisions, curvatures
 
 
-def _independent(observation: NoisyDerivatives, pooled: Floats, error: float) -> tuple[Floats, Floats]:
+def _independent(observation: NoisyDerivatives, pooled: Floats, error: float) -> tuple[Floats, Booleans]:
     """Return the Hessian of independent features, and which entries have flat priors."""
     width = observation.design.width
     expected, free = np.zeros((width, width)), np.eye(width, dtype=bool)

@@ -24,6 +24,7 @@ Kind = Literal["normal", "binary", "categorical", "skewed", "mixed"]
 SHARES = np.array([[0.05, 0.03], [0.08, 0.04], [0.10, 0.05], [0.45, 0.20]])
 """The shares of gradient and Hessian in mu^2, by round."""
 DELTA = 1e-6
+LOGISTIC = LogisticLoss()
 LEVELS = 4
 _STEPS = 1 << 12
 
@@ -43,7 +44,7 @@ class Cell:
     def kinds(self) -> list[Kind]:
         if self.kind != "mixed":
             return [self.kind] * self.d
-        return [("normal", "binary", "skewed")[j % 3] for j in range(self.d)]  # type: ignore[misc]
+        return [("normal", "binary", "skewed")[j % 3] for j in range(self.d)]
 
     def design(self) -> Design:
         def feature(j: int, kind: Kind) -> Feature:
@@ -81,7 +82,7 @@ def observe(
     outcomes: Floats,
     epsilon: float,
     rng: np.random.Generator,
-    loss: CurvedLoss = LogisticLoss(),
+    loss: CurvedLoss = LOGISTIC,
     total: RecordCount | None = None,
 ) -> NoisyDerivatives:
     """Simulate the release: noisy gradients and Hessians at four points, each the mode given the rounds before."""
@@ -122,7 +123,7 @@ def observe(
 
 
 def simulated(
-    cell: Cell, rng: np.random.Generator, loss: CurvedLoss = LogisticLoss(), total: RecordCount | None = None
+    cell: Cell, rng: np.random.Generator, loss: CurvedLoss = LOGISTIC, total: RecordCount | None = None
 ) -> tuple[Floats, NoisyDerivatives]:
     """Draw coefficients from their prior, records and a release; return the coefficients and the observation."""
     design = cell.design()
