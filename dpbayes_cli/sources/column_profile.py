@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, normal_cell
 from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
-from dpbayes_cli.sources.delimited import LINE_READER, piped
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
+from dpbayes_cli.sources.line_relation import LINE_READER, field_text, piped, split_relation
 from dpbayes_cli.sources.location import share_read
 from dpbayes_cli.sources.records import (
     Dialect,
-    field_text,
     integers_in_normal_form,
     literal,
-    split_relation,
     with_point,
     without_blanks,
 )
