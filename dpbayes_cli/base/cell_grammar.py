@@ -28,6 +28,7 @@ WHOLE = r"[+-]?[0-9]+(?:\.0*)?"
 _INTEGER = re.compile(INTEGER, re.ASCII)
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that could fake a line, control a terminal or change the reading direction; not allowed in names."""
+_UNSEEN = re.compile(f"{CONTROL_CHARACTERS.pattern}|[\xad\u061c\u200b-\u200f\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
 _FORBIDDEN_IN_LEVELS = re.compile(f"{CONTROL_CHARACTERS.pattern}|[\ufeff\ufffd]")
 
 
@@ -75,6 +76,16 @@ def parse_number(text: str, *, integers: bool = False, marks: NumberMarks = POIN
         return None
     number = float(stripped)
     return number if math.isfinite(number) else None
+
+
+def escaped(text: str, characters: re.Pattern[str] = CONTROL_CHARACTERS) -> str:
+    """Return a text with these characters escaped."""
+    return characters.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters and invisible marks escaped, by which texts could look alike."""
+    return escaped(text, _UNSEEN)
 
 
 def is_publishable_key(text: str) -> bool:

@@ -20,19 +20,21 @@ from dpbayes_cli.base.atomic_file import (
 from dpbayes_cli.base.errors import OutputError
 
 
-def check_target(target: Path) -> None:
+def check_target(target: Path, option: str = "--out") -> None:
     """Refuse a target at which no new file or directory can be written; make its missing parent directories."""
+    another = f"choose another {option}"
     try:
         str(target).encode("utf-8")
     except UnicodeEncodeError:
-        raise OutputError(f"the name {str(target)!r} is not valid UTF-8", hint="choose another --out") from None
+        raise OutputError(f"the name {str(target)!r} is not valid UTF-8", hint=another) from None
     if os.path.lexists(target):
-        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out: dpbayes never replaces a file")
+        raise OutputError(f"{str(target)!r} exists already", hint=f"{another}: dpbayes never replaces a file")
     if os.path.lexists(target.absolute().parent / "release.json"):
-        raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
+        raise OutputError(f"{str(target)!r} lies inside a bundle", hint=f"{another}: bundles do not change")
     if is_partial(target.name):
         raise OutputError(
-            f"{str(target)!r} has the name of a temporary file, which dpbayes may remove", hint="choose another --out"
+            f"{str(target)!r} has the name of a temporary file, which dpbayes may remove",
+            hint=another,
         )
     try:
         if not (parent := target.absolute().parent).is_dir():
@@ -40,7 +42,7 @@ def check_target(target: Path) -> None:
         with locked_directory(target):
             pass
     except OSError as error:
-        raise OutputError(f"cannot write {str(target)!r}: {error.strerror}", hint="choose another --out") from None
+        raise OutputError(f"cannot write {str(target)!r}: {error.strerror}", hint=another) from None
 
 
 @contextmanager

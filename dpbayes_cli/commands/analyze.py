@@ -28,9 +28,9 @@ _SUFFIXES = {".svg", ".png"}
 )
 @click.option("--success", metavar="VALUE", help="Value whose probability is modeled [the second of two].")
 @click.option("--mean", metavar="COLUMN", help="Mean of a column of numbers, or the shares of its values.")
-@click.option("--by", metavar="COLUMNS", default="", help="With --mean: for each value of these columns, as a,b.")
-@click.option("--table", metavar="COLUMNS", default="", help="Joint shares of the values of these columns.")
-@click.option("--correlation", metavar="A,B", default="", help="Correlation of two columns.")
+@click.option("--by", metavar="COLUMNS", help="With --mean: for each value of these columns, as a,b.")
+@click.option("--table", metavar="COLUMNS", help="Joint shares of the values of these columns.")
+@click.option("--correlation", metavar="A,B", help="Correlation of two columns.")
 @bounds_option("Use the middles of the intervals of a column with cuts, within these bounds; may be repeated.")
 @interval_option
 @click.option("--plot", type=PATH, metavar="FILE", help="Write a plot of the estimates here, as .svg or .png.")
@@ -41,9 +41,9 @@ def command(
     family: Family | None,
     success: str | None,
     mean: str | None,
-    by: str,
-    table: str,
-    correlation: str,
+    by: str | None,
+    table: str | None,
+    correlation: str | None,
     bounds: tuple[str, ...],
     interval: float,
     plot: Path | None,
@@ -74,7 +74,7 @@ def command(
     if plot is not None:
         if plot.suffix.lower() not in _SUFFIXES:
             raise OutputError(f"{str(plot)!r} is neither .svg nor .png", hint="--plot estimates.svg")
-        check_target(plot)
+        check_target(plot, "--plot")
     request = AnalysisRequest(
         formula=formula,
         family=family,
@@ -98,8 +98,8 @@ def command(
         _show(result)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",")) if text else ()
+def _names(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(name.strip() for name in text.split(","))
 
 
 def _show(result: Analyzed) -> None:

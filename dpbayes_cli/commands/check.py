@@ -117,6 +117,8 @@ def _show(data: str, check: FileCheck) -> None:
     about = (
         "Parquet" if layout is None else f"{layout.encoding}, delimiter {layout.delimiter!r}, quote {layout.quote!r}"
     )
+    if layout is not None and layout.mixed_ends:
+        about += ", some lines end with CR LF, others with LF"
     n = len(check.columns)
     emit(f"{Path(data).name}: {check.records} records, {n} column{'s' * (n != 1)}, {about}")
     emit("")

@@ -10,7 +10,7 @@ good.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cache, lru_cache
@@ -88,6 +88,10 @@ class Budget(ABC):
         """The numbers that a user states to open an account with this budget, by the name of their option."""
         return {each.name: decimal_text(getattr(self, each.name)) for each in fields(self) if each.name in _CHECKS}
 
+    def options(self, word: str, missing: Collection[str] = ()) -> str:
+        """Return the options of an amendment of the missing components, or of all, such as ``--epsilon TOTAL``."""
+        return " ".join(f"--{name} {word}" for name in [*filter(missing.__contains__, self.amounts)] or self.amounts)
+
     def amended(self, changes: Mapping[str, Decimal]) -> Budget:
         """Return the budget with other totals; raise ``SpecError`` if it has no total of a stated name."""
         if unknown := changes.keys() - set(self.amounts):
@@ -95,7 +99,11 @@ class Budget(ABC):
                 f"{', '.join(sorted(unknown))} cannot be changed in a budget of {self.notion}",
                 hint=f"state {', '.join(sorted(self.amounts))}",
             )
-        return replace(self, **changes)
+        return replace(self, **changes, **self.implied(changes))
+
+    def implied(self, changes: Mapping[str, Decimal]) -> dict[str, Decimal]:
+        """Return the other fields that an amendment changes."""
+        return {}
 
     def tightened(self, other: Budget) -> Budget:
         """Return this budget with the smaller of both budgets' totals by component; unchanged if the shapes differ."""

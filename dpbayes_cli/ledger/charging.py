@@ -252,13 +252,13 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
     if analyst not in account.limits:
         raise BudgetError(
             f"the analyst {analyst!r} has no limit in the account {name!r}",
-            hint=f"dpbayes budget limit {name} {analyst} --epsilon LIMIT --reason TEXT",
+            hint=f"dpbayes budget limit {name} {analyst} --{account.budget.amounts[0]} LIMIT --reason TEXT",
         )
     if analyst in account.exhausted_limits:
         raise BudgetError(
             f"the limit of analyst {analyst!r} in account {name!r} counts as spent: later entries were lost; "
             "nothing was charged",
-            hint=f"set it again: dpbayes budget limit {name} {analyst} --epsilon LIMIT --reason TEXT",
+            hint=f"set it again: dpbayes budget limit {name} {analyst} {account.budget.options('LIMIT')} --reason TEXT",
         )
     limit = account.limits[analyst]
     if missing := limit.budget.shortfall(limit.charged, charge.guarantee):
@@ -272,8 +272,8 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
                 for release in state.charged(account, last=_MAX_LISTED)
                 if release.analyst == analyst
             ],
-            hint=f"ask for less, or raise the limit: dpbayes budget limit {name} {analyst} --epsilon LIMIT "
-            "--reason TEXT",
+            hint=f"ask for less, or raise the limit: dpbayes budget limit {name} {analyst} "
+            f"{limit.budget.options('LIMIT', missing)} --reason TEXT",
         )
 
 
@@ -291,7 +291,7 @@ def price_text(guarantee: Guarantee) -> str:
 def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
     if all(amount.is_finite() for amount in missing.values()):
         if account.opened:
-            command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
+            command = f"dpbayes budget amend {account.name} {account.budget.options('TOTAL', missing)} --reason TEXT"
             return f"ask for less, or raise the total: {command}"
         options = {**account.budget.stated, account.budget.amounts[0]: "TOTAL"}
         opening = " ".join(f"--{name} {value}" for name, value in options.items())

@@ -78,7 +78,9 @@ class Ledger(VerifiedChain):
                 self.append(transaction, state, opening_entry(requested, separate))
             elif known.closed or known.terms != requested.terms:
                 check_open(known)
-                change = "--epsilon TOTAL" if known.separate_population or separate is None else "--separate-population"
+                change = "--separate-population"
+                if known.separate_population or separate is None:
+                    change = known.budget.options("TOTAL")
                 raise BudgetError(
                     f"the account {name!r} is already open with other terms (total, neighbors, unit or population)",
                     hint=f"to change it: dpbayes budget amend {name} {change} --reason TEXT",

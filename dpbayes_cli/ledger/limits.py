@@ -112,7 +112,7 @@ def restatement(account: Account) -> str:
     """Return how to state the total of an account again whose whole total counts as spent."""
     if not account.budget.amounts:
         return "write another schedule with an account of its own"
-    command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
+    command = f"dpbayes budget amend {account.name} {account.budget.options('TOTAL')} --reason TEXT"
     return f"state its total, less what was released after the backup: {command}"
 
 

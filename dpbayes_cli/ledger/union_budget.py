@@ -55,7 +55,7 @@ class UnionBudget(Budget):
         delta_approx: the part of delta for releases that have their own delta.
     """
 
-    kind, amounts, notion = "renyi", ("epsilon",), "(epsilon, delta) with Renyi composition"
+    kind, amounts, notion = "renyi", ("epsilon", "delta"), "(epsilon, delta) with Renyi composition"
     epsilon: Decimal
     delta: Decimal
     orders: tuple[tuple[Decimal, Decimal], ...]
@@ -96,7 +96,15 @@ class UnionBudget(Budget):
 
     @property
     def shape(self) -> object:
-        return (self.kind, self.delta, self.orders, self.delta_approx)
+        return (self.kind, self.orders, exact_difference(self.delta, self.delta_approx))
+
+    def implied(self, changes: Mapping[str, Decimal]) -> dict[str, Decimal]:
+        """Return the part of delta for the deltas of releases; the parts for the orders stay."""
+        orders = exact_difference(self.delta, self.delta_approx)
+        rest = exact_difference(changes.get("delta", self.delta), orders)
+        if rest < 0:
+            raise SpecError(f"the Renyi orders of this account have delta {decimal_text(orders)}: state at least this")
+        return {"delta_approx": rest}
 
     @property
     def total(self) -> Lanes:

@@ -123,7 +123,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior, Groupable
         return Findings(tuple(share_of(column, self.labels[k], k) for k in order[: len(order) if few else 2]), topic)
 
     def joint_law(self, column: str, draws: "Floats", states: "Integers | None") -> JointLaw:
-        network = Network((column or self.columns[0].role,), (self.labels,), ((),))
+        network = Network((column or "category",), (self.labels,), ((),))
         return JointLaw(network, (Column(network.names[0], self.labels),), (draws,))
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, normal_cell
 from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
-from dpbayes_cli.sources.file_layout import MISSING, UTF8, UTF8_MARKED, UTF16, FileLayout
+from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
+from dpbayes_cli.sources.line_relation import LINE_READER, field_text, piped, split_relation
 from dpbayes_cli.sources.location import share_read
-from dpbayes_cli.sources.records import integers_in_normal_form, literal, with_point, without_blanks
+from dpbayes_cli.sources.records import (
+    Dialect,
+    integers_in_normal_form,
+    literal,
+    with_point,
+    without_blanks,
+)
 from dpbayes_cli.sources.source import unreadable
 from dpbayes_cli.sources.statements import code_expression
 
@@ -25,6 +34,7 @@ MANY_NUMBERS = 100
 """If a column has more distinct numbers than this, the profile does not list the most common ones."""
 COMMONEST = 8
 """The number of most common texts in a profile."""
+_PIPE = "\x03"  # no cell holds it: control bytes are replaced
 _COLUMNS_AT_ONCE = 32
 """The time and the memory of one pass grow faster than the number of its columns: 1,000 columns need 19 GB."""
 
@@ -70,33 +80,51 @@ class ColumnProfile:
         return 0 < self.records - self.missing <= 1.05 * self.numbers
 
 
-def text_relation(path: Path, layout: FileLayout) -> str:
-    """Return the FROM clause of a text file with columns of texts ``c0``, ``c1``, ...; malformed lines are skipped."""
-    columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(layout.names)))
-    encoding = {UTF8: "utf-8", UTF8_MARKED: "utf-8", UTF16: "utf-16"}.get(layout.encoding, "latin-1")
-    return (
-        f"read_csv({literal(str(path))}, auto_detect=false, columns={{{columns}}}, header=false, "
-        f"skip={layout.skipped + layout.header}, delim={literal(layout.delimiter)}, quote={literal(layout.quote)}, "
-        f"escape={literal(layout.quote)}, encoding='{encoding}', ignore_errors=true, strict_mode=true, "
-        f"max_line_size={1 << 22}, compression='auto_detect')"
-    )
+@dataclass(frozen=True)
+class Relation:
+    """The FROM clause of a file, with columns of texts ``c0``, ``c1``, ...
+
+    Attributes:
+        cells: expressions of the texts, by the index of their column.
+        records: the FROM clause of the records, in which ``_PIPE`` stands for a pipe with the lines of the file.
+        lines: a function that yields these lines in blocks; None if the engine reads the file itself.
+    """
+
+    cells: Mapping[int, str]
+    records: str
+    lines: Callable[[], Iterator[bytes]] | None = None
+
+    def __str__(self) -> str:
+        return f"(SELECT {', '.join(f'{cell} AS c{i}' for i, cell in self.cells.items())} FROM {self.records})"
+
+    def only(self, indices: Iterable[int]) -> Relation:
+        """Return the relation with these columns alone, which the engine understands sooner."""
+        return replace(self, cells={i: self.cells[i] for i in indices})
 
 
-def parquet_relation(path: Path, names: Sequence[str]) -> str:
-    """Return the FROM clause of a Parquet file with columns of texts ``c0``, ``c1``, ..."""
-    cells = ", ".join(
-        f'CAST("{name.replace(chr(34), 2 * chr(34))}" AS VARCHAR) AS c{i}' for i, name in enumerate(names)
-    )
-    return f"(SELECT {cells} FROM read_parquet({literal(str(path))}))"
+def text_relation(path: Path, layout: FileLayout) -> Relation:
+    """Return the records of a text file as a release reads them; malformed lines are skipped."""
+    dialect = Dialect(layout.delimiter, layout.quote)
+    lines = f"read_csv('{_PIPE}', {LINE_READER}, skip={layout.skipped + layout.header})"
+    fields = split_relation(lines, "line", len(layout.names), dialect)
+    cells = {i: field_text("fields", i, dialect) for i in range(len(layout.names))}
+    return Relation(cells, f"{fields} WHERE fields IS NOT NULL", partial(layout_lines, path, layout))
+
+
+def parquet_relation(path: Path, names: Sequence[str]) -> Relation:
+    """Return the records of a Parquet file."""
+    cells = {i: f'CAST("{name.replace(chr(34), 2 * chr(34))}" AS VARCHAR)' for i, name in enumerate(names)}
+    return Relation(cells, f"read_parquet({literal(str(path))})")
 
 
 def parquet_columns(path: Path) -> dict[str, bool]:
     """Return for each column of a Parquet file whether it holds texts."""
-    rows = _rows(f"DESCRIBE SELECT * FROM read_parquet({literal(str(path))})")
+    relation = parquet_relation(path, ())
+    rows = _rows(relation, f"DESCRIBE SELECT * FROM {relation.records}")
     return {str(name): str(kind).startswith(("VARCHAR", "ENUM")) for name, kind, *_ in rows}
 
 
-def profile_columns(relation: str, names: Sequence[str], marks: NumberMarks = POINT) -> list[ColumnProfile]:
+def profile_columns(relation: Relation, names: Sequence[str], marks: NumberMarks = POINT) -> list[ColumnProfile]:
     """Return the profile of each column, in two passes for every 32 columns.
 
     Args:
@@ -106,10 +134,10 @@ def profile_columns(relation: str, names: Sequence[str], marks: NumberMarks = PO
     """
     starts = range(0, len(names), _COLUMNS_AT_ONCE)
     batches = (range(start, min(start + _COLUMNS_AT_ONCE, len(names))) for start in starts)
-    return [each for n in batches for each in _profile_some(relation, names, n, marks)]
+    return [each for n in batches for each in _profile_some(relation.only(n), names, n, marks)]
 
 
-def _profile_some(relation: str, names: Sequence[str], n: range, marks: NumberMarks) -> list[ColumnProfile]:
+def _profile_some(relation: Relation, names: Sequence[str], n: range, marks: NumberMarks) -> list[ColumnProfile]:
     """Return the profiles of the columns with the indices ``n``."""
     cells = ", ".join(f"trim(c{i}, {literal(BLANKS)}) AS c{i}" for i in n)
     texts = f"(SELECT {cells} FROM {relation})"
@@ -122,7 +150,7 @@ def _profile_some(relation: str, names: Sequence[str], n: range, marks: NumberMa
         for i in n
     )
     ((records, *flat),) = _rows(
-        f"SELECT count(*), {figures} FROM (SELECT {filled}, {finite} FROM (SELECT *, {numbers} FROM {texts}))"
+        relation, f"SELECT count(*), {figures} FROM (SELECT {filled}, {finite} FROM (SELECT *, {numbers} FROM {texts}))"
     )
     profiles = []
     for k, i in enumerate(n):
@@ -142,7 +170,7 @@ def _profile_some(relation: str, names: Sequence[str], n: range, marks: NumberMa
         for i, each in zip(n, profiles, strict=True)
         for text, _ in each.commonest
     ]
-    counted = iter(_rows(f"SELECT {', '.join(counts)} FROM {texts}")[0] if counts else ())
+    counted = iter(_rows(relation, f"SELECT {', '.join(counts)} FROM {texts}")[0] if counts else ())
     for k, each in enumerate(profiles):
         pairs = ((text, next(counted)) for text, _ in each.commonest)
         profiles[k] = replace(each, commonest=tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))))
@@ -162,37 +190,40 @@ def _unless_missing(text: str) -> str:
     return f"CASE WHEN strlen({text}) > {longest} OR {text} NOT IN ({', '.join(map(literal, MISSING))}) THEN {text} END"
 
 
-def are_grouped(relation: str, index: int) -> bool:
+def are_grouped(relation: Relation, index: int) -> bool:
     """Return whether each point in the first 100,000 cells of a column may separate thousands, as in 1.234."""
     text = f"trim(c{index}, {literal(BLANKS)})"
     grouped = f"regexp_full_match({text}, '[+-]?[1-9][0-9]{{0,2}}[.][0-9]{{3}}')"
     ((all_grouped,),) = _rows(
-        f"SELECT bool_and({grouped}) FROM (FROM {relation} LIMIT {_SAMPLE}) WHERE contains({text}, '.')"
+        relation, f"SELECT bool_and({grouped}) FROM (FROM {relation} LIMIT {_SAMPLE}) WHERE contains({text}, '.')"
     )
     return bool(all_grouped)
 
 
-def all_texts(relation: str, index: int) -> list[str]:
+def all_texts(relation: Relation, index: int) -> list[str]:
     """Return all distinct texts of a column that are not missing values, sorted."""
     text = _unless_missing(f"trim(c{index}, {literal(BLANKS)})")
-    return [text for (text,) in _rows(f"SELECT DISTINCT {text} AS t FROM {relation} WHERE t IS NOT NULL ORDER BY t")]
+    return [
+        text
+        for (text,) in _rows(relation, f"SELECT DISTINCT {text} AS t FROM {relation} WHERE t IS NOT NULL ORDER BY t")
+    ]
 
 
-def first_rows(relation: str, n_columns: int, n_rows: int) -> list[tuple[str | None, ...]]:
+def first_rows(relation: Relation, n_columns: int, n_rows: int) -> list[tuple[str | None, ...]]:
     """Return the first rows of a relation with the texts ``c0``, ``c1``, ..., without blanks around them."""
     cells = ", ".join(f"trim(c{i}, {literal(BLANKS)})" for i in range(n_columns))
-    return _rows(f"SELECT {cells} FROM {relation} LIMIT {n_rows}")
+    return _rows(relation, f"SELECT {cells} FROM {relation} LIMIT {n_rows}")
 
 
-def count_rows(relation: str, texts: Sequence[str]) -> int:
+def count_rows(relation: Relation, texts: Sequence[str]) -> int:
     """Return the number of rows that hold these texts, one in each column."""
     same = " AND ".join(f"trim(c{i}, {literal(BLANKS)}) = {literal(text)}" for i, text in enumerate(texts))
-    ((count,),) = _rows(f"SELECT count(*) FROM {relation} WHERE {same}")
+    ((count,),) = _rows(relation, f"SELECT count(*) FROM {relation} WHERE {same}")
     return int(count)
 
 
 def commonest_invalid(
-    relation: str, index: int, column: AnyColumn, marks: NumberMarks = POINT
+    relation: Relation, index: int, column: AnyColumn, marks: NumberMarks = POINT
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
     """Return the number of cells that are invalid under the column's domain, and the most common of their texts.
 
@@ -207,43 +238,47 @@ def commonest_invalid(
         f"SELECT trim(cell, {literal(BLANKS)}) AS text FROM {cells} WHERE {code_expression('number', column)} IS NULL"
     )
     rows = _rows(
+        relation,
         f"SELECT text, count(*) AS n, sum(count(*)) OVER () FROM ({invalid}) GROUP BY text "
-        f"ORDER BY n DESC, text LIMIT {COMMONEST}"
+        f"ORDER BY n DESC, text LIMIT {COMMONEST}",
     )
     return (int(rows[0][2]) if rows else 0), tuple((text, n) for text, n, _ in rows)
 
 
-def count_beyond(relation: str, index: int, column: NumericColumn, marks: NumberMarks = POINT) -> tuple[int, int]:
+def count_beyond(relation: Relation, index: int, column: NumericColumn, marks: NumberMarks = POINT) -> tuple[int, int]:
     """Return how many cells of a column are numbers below and above its bounds; see ``commonest_invalid``."""
     number = f"TRY_CAST({_as_read(index, column, marks)} AS DOUBLE)"
     sides = f"isfinite(x) AND x < {column.lower!r}", f"isfinite(x) AND x > {column.upper!r}"
     counts = ", ".join(f"count(*) FILTER ({side})" for side in sides)
-    ((below, above),) = _rows(f"SELECT {counts} FROM (SELECT {number} AS x FROM {relation})")
+    ((below, above),) = _rows(relation, f"SELECT {counts} FROM (SELECT {number} AS x FROM {relation})")
     return int(below), int(above)
 
 
 def mean_and_variance(
-    relation: str, index: int, column: NumericColumn, marks: NumberMarks = POINT
+    relation: Relation, index: int, column: NumericColumn, marks: NumberMarks = POINT
 ) -> tuple[float, float] | None:
     """Return the mean and the variance of the numbers of a column after clamping; None if there are too few."""
     number = f"TRY_CAST({_as_read(index, column, marks)} AS DOUBLE)"
     clamped = f"greatest({column.lower!r}, least({column.upper!r}, x))"
     ((mean, variance),) = _rows(
+        relation,
         f"SELECT avg(y), var_samp(y) FROM (SELECT {clamped} AS y FROM (SELECT {number} AS x FROM {relation}) "
-        "WHERE isfinite(x))"
+        "WHERE isfinite(x))",
     )
     return None if mean is None or variance is None else (float(mean), float(variance))
 
 
-def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:
+def count_valid_records(relation: Relation, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:
     """Return the number of records that are valid in all columns; each has its index, domain and marks."""
     cells = ", ".join(f"{_as_read(*each)} AS cell_{k}" for k, each in enumerate(columns))
     valid = " AND ".join(_is_valid(k, each) for k, (_, each, _) in enumerate(columns))
-    ((n_valid,),) = _rows(f"SELECT count(*) FROM (SELECT {cells} FROM {relation}) WHERE {valid}")
+    ((n_valid,),) = _rows(relation, f"SELECT count(*) FROM (SELECT {cells} FROM {relation}) WHERE {valid}")
     return int(n_valid)
 
 
-def count_keys(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]], least: float) -> tuple[int, int]:
+def count_keys(
+    relation: Relation, columns: Sequence[tuple[int, AnyColumn, NumberMarks]], least: float
+) -> tuple[int, int]:
     """Return the number of keys with a valid record, and of those with at least ``least`` valid records.
 
     The first column is that of the keys; see ``count_valid_records``.
@@ -252,7 +287,7 @@ def count_keys(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMark
     valid = " AND ".join(f"{code_expression(f'cell_{k}', each)} IS NOT NULL" for k, (_, each, _) in enumerate(columns))
     key = integers_in_normal_form(without_blanks("cell_0"))
     numbers = f"SELECT count(*) AS n FROM (SELECT {cells} FROM {relation}) WHERE {valid} GROUP BY {key}"
-    ((n_keys, n_large),) = _rows(f"SELECT count(*), count(*) FILTER (n >= {least!r}) FROM ({numbers})")
+    ((n_keys, n_large),) = _rows(relation, f"SELECT count(*), count(*) FILTER (n >= {least!r}) FROM ({numbers})")
     return int(n_keys), int(n_large)
 
 
@@ -283,8 +318,11 @@ def share_done() -> float | None:
         return share_read()
 
 
-def _rows(query: str) -> list[tuple[Any, ...]]:
-    with cursor(unreadable()) as engine:
+def _rows(relation: Relation, query: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query, which names the relation once."""
+    with nullcontext() if relation.lines is None else piped(relation.lines()) as pipe, cursor(unreadable()) as engine:
+        if pipe is not None:
+            return fetch(engine, query.replace(_PIPE, f"/dev/fd/{pipe.reader}"), pipe.cut)
         engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
         _RUNNING.append(engine)
         try:

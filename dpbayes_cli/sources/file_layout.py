@@ -8,14 +8,15 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, parse_number
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources.file_mistakes import foreign_format
-from dpbayes_cli.sources.lines import first_line
+from dpbayes_cli.sources.lines import clean_lines, first_line, record_blocks
 from dpbayes_cli.sources.location import opened
 from dpbayes_cli.sources.records import Dialect, split_record
 
@@ -47,6 +48,8 @@ class FileLayout:
         names: the names of the columns; ``column1``, ``column2``, ... if there is no header.
         lines: the number of lines of the file, including the header and the lines above it.
         marks: the decimal and thousands marks of the numbers.
+        mixed_ends: whether some lines end with CR LF and others with LF; a release reads both.
+        quoted_newlines: whether a quoted text may span lines; never guessed.
     """
 
     encoding: str
@@ -57,11 +60,23 @@ class FileLayout:
     names: tuple[str, ...]
     lines: int
     marks: NumberMarks = POINT
+    mixed_ends: bool = False
+    quoted_newlines: bool = False
 
     @property
     def codec(self) -> str:
         """The name of the encoding in Python."""
         return _CODECS[self.encoding]
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether a release can read the encoding."""
+        return self.encoding in {UTF8, UTF8_MARKED}
+
+    def with_quoted_newlines(self, path: Path) -> FileLayout:
+        """Return the layout if a quoted text may span lines: ``lines`` then counts records."""
+        layout = replace(self, quoted_newlines=True)
+        return replace(layout, lines=sum(block.count(b"\n") for block in layout_lines(path, layout)))
 
 
 def guess_layout(path: Path) -> FileLayout:
@@ -73,7 +88,7 @@ def guess_layout(path: Path) -> FileLayout:
     with opened(path) as stream:
         if error := foreign_format(stream.read(4), str(path)):
             raise error
-    encoding, n_lines = _scan(path)
+    encoding, n_lines, mixed_ends = _scan(path)
     with opened(path) as stream:
         head = stream.read(_HEAD_BYTES)
     text = head.decode(_CODECS[encoding], "replace")
@@ -99,7 +114,8 @@ def guess_layout(path: Path) -> FileLayout:
     marks = guess_marks((field for r in records if len(r) == usual for field in r), delimiter)
     header = _names_columns(fields, records, marks)
     names = fields if header else [f"column{k + 1}" for k in range(len(fields))]
-    return FileLayout(encoding, delimiter, quote, numbered[skipped + title][0], header, tuple(names), n_lines, marks)
+    above = numbered[skipped + title][0]
+    return FileLayout(encoding, delimiter, quote, above, header, tuple(names), n_lines, marks, mixed_ends)
 
 
 def _names_columns(fields: list[str], records: list[list[str]], marks: NumberMarks) -> bool:
@@ -159,9 +175,36 @@ def read_header(path: Path) -> FileLayout:
     return FileLayout(UTF8, delimiter, quote, 0, True, tuple(names), 1)
 
 
-def _scan(path: Path) -> tuple[str, int]:
-    """Return the encoding of a file and its number of lines, in one pass."""
-    encoding, n_lines, last = "", 0, b"\n"
+def layout_lines(path: Path, layout: FileLayout) -> Iterator[bytes]:
+    """Yield the lines of a text file in UTF-8, in blocks, as a release reads them."""
+    quote = layout.quote.encode() if layout.quoted_newlines else b""
+    with opened(path) as stream:
+        recoded = stream
+        if not layout.is_utf8:
+            codec = layout.codec
+            if layout.encoding == UTF16:  # without a mark, the codec utf-16 refuses the file
+                codec = "utf-16-be" if stream.read(2) == codecs.BOM_UTF16_BE else "utf-16-le"
+                stream.seek(0)
+            recoded = cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", codec, "replace"))
+        yield from map(clean_lines, record_blocks(recoded, skip_header=False, quote=quote))
+
+
+def first_wrong_line(path: Path, layout: FileLayout) -> tuple[int, bool]:
+    """Return the number of the first line that is malformed, from 1, and whether a text in quotes seems to go on."""
+    dialect, number = Dialect(layout.delimiter, layout.quote), 0
+    for block in layout_lines(path, layout):
+        for line in block.decode().split("\n")[:-1]:
+            number += 1
+            if number > layout.skipped + layout.header:
+                fields = split_record(line, dialect)
+                if fields is None or len(fields) != len(layout.names):
+                    return number, line.count(layout.quote) % 2 == 1
+    return 0, False
+
+
+def _scan(path: Path) -> tuple[str, int, bool]:
+    """Return the encoding of a file, its number of lines, and whether only some end with CR LF, in one pass."""
+    encoding, n_lines, n_returns, last = "", 0, 0, b"\n"
     decoder = codecs.getincrementaldecoder("utf-8")()
     with opened(path) as stream:
         while block := stream.read(_BLOCK):
@@ -176,8 +219,9 @@ def _scan(path: Path) -> tuple[str, int]:
                 except UnicodeDecodeError:
                     encoding = WINDOWS
             n_lines += block.count(b"\n")
+            n_returns += (last + block).count(b"\r\n")
             last = block[-1:]
-    return encoding or UTF8, n_lines + (last not in {b"\n", b"\x00"})
+    return encoding or UTF8, n_lines + (last not in {b"\n", b"\x00"}), 0 < n_returns < n_lines
 
 
 def _fields(line: str, dialect: Dialect) -> list[str]:

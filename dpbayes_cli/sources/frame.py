@@ -16,7 +16,7 @@ from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.core.columns import AnyColumn
+from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
 from dpbayes_cli.sources.source import Source, column_index, unreadable
 
@@ -63,7 +63,11 @@ class FrameSource(Source):
         """Hand all records to a reader; see ``Source.scan``."""
         if not self._columns:
             raise ValueError("check first")
-        texts = {f"text_{i}": cell_texts(self._frame, name) for i, name in enumerate(self._names)}
+        are_levels = [isinstance(column, Column) for column in self._columns] + [False]
+        texts = {
+            f"text_{i}": cell_texts(self._frame, name, is_level=is_level)
+            for i, (name, is_level) in enumerate(zip(self._names, are_levels, strict=False))
+        }
         labels = list(texts)
         owner = labels.pop() if self._unit is not None else None
         with cursor(unreadable()) as engine:
@@ -77,14 +81,17 @@ class FrameSource(Source):
         """Do nothing: the frame belongs to the caller."""
 
 
-def cell_texts(frame: Any, name: str) -> NDArray[Any]:
-    """Return the texts of a column's cells, None for missing ones, shape (n_records,); see ``FrameSource``."""
-    column = frame[name]
+def cell_texts(frame: Any, name: str, *, is_level: bool = False) -> NDArray[Any]:
+    """Return the texts of a column's cells, None for missing ones, shape (n_records,); see ``FrameSource``.
+
+    A level, such as the key of a group, is missing if it is a float that may be another integer, rounded by pandas.
+    """
+    column, text_of = frame[name], _text_of_level if is_level else _text
     is_single = dict(_kinds(frame))[name] in _SINGLE  # so that 0.1 becomes 0.1, not 0.10000000149
     if is_single or (isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "iufb"):
         values = np.asarray(column.to_numpy(), dtype=np.float32 if is_single else None)
         distinct, codes = np.unique(values, return_inverse=True)
-        return np.array([*map(_text, distinct), None], dtype=object)[:-1][codes]
+        return np.array([*map(text_of, distinct), None], dtype=object)[:-1][codes]
     cells = _cells(column)
     known: dict[Any, str | None] = {}
     texts = np.empty(len(cells), dtype=object)
@@ -93,7 +100,7 @@ def cell_texts(frame: Any, name: str) -> NDArray[Any]:
         try:
             text = known[key]
         except KeyError:
-            text = known[key] = _text(cell)
+            text = known[key] = text_of(cell)
         except TypeError:  # a cell that cannot be hashed has no text
             text = None
         texts[i] = text
@@ -144,3 +151,8 @@ def _text(cell: Any) -> str | None:
     if isinstance(cell, Decimal) and cell.is_finite() and abs(cell.adjusted()) <= MAX_CELL_BYTES:
         return decimal_text(cell)
     return None
+
+
+def _text_of_level(cell: Any) -> str | None:
+    is_float = isinstance(cell, float | np.floating)
+    return None if is_float and abs(cell) >= 2.0 ** (np.finfo(type(cell)).nmant + 1) else _text(cell)

@@ -19,6 +19,7 @@ INVALID = b"\x02"
 
 BOM = b"\xef\xbb\xbf"
 _CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
+_LINES_TABLE = bytes.maketrans(_CONTROLS, INVALID * len(_CONTROLS))
 _TABLE = bytes.maketrans(_CONTROLS + b"\n", INVALID * (len(_CONTROLS) + 1))
 
 
@@ -97,3 +98,11 @@ def clean_cell(cell: bytes) -> str:
     if cell.isalnum():  # ASCII letters and digits
         return cell.decode("ascii")
     return cell.translate(_TABLE).replace(BOM, INVALID).decode("utf-8", "replace")
+
+
+def clean_lines(lines: bytes) -> bytes:
+    """Return whole records in which every line is the text that ``clean_line`` returns, in UTF-8."""
+    lines = lines.replace(b"\r\n", b"\n").translate(_LINES_TABLE)
+    if BOM in lines:
+        lines = lines.removeprefix(BOM).replace(b"\n" + BOM, b"\n").replace(BOM, INVALID)
+    return lines.decode("utf-8", "replace").encode("utf-8")

@@ -117,7 +117,8 @@ def find_mistakes(document: Any, kind: Any, place: str = "", how_to_state: HowTo
         for i, value in enumerate(document):
             mistakes += find_mistakes(value, get_args(inner)[0], f"{place}[{i}]", how_to_state)
     if not mistakes or getattr(inner, "has_independent_keys", False):
-        mistakes += _own_mistakes(right, kind, place)
+        wrong_keys = {mistake.where for mistake in mistakes}
+        mistakes += [each for each in _own_mistakes(right, kind, place) if each.where not in wrong_keys]
     return mistakes
 
 

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.cell_grammar import BLANKS, check_levels
-from dpbayes_cli.base.errors import SpecError, near_file
+from dpbayes_cli.base.errors import SpecError, near_file, nearest_word
 from dpbayes_cli.core.columns import LargerGroups
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import Delta, Options
@@ -190,12 +190,14 @@ def read_keys(path: Path, column: Any) -> list[Any]:
         lines = content.decode("utf-8-sig").splitlines()
     except OSError as error:
         reason = f"cannot read the keys {str(path)!r}: {error.strerror}"
-        raise SpecError(reason, where="by.values", hint=near_file(path)) from None
+        is_private = nearest_word(path.name, [PRIVATE]) is not None
+        hint = f"did you mean {PRIVATE}? It finds the keys in the data" if is_private else near_file(path)
+        raise SpecError(reason, where="by.values", hint=hint) from None
     except UnicodeDecodeError:
         raise SpecError(f"{str(path)!r} is not UTF-8 text", where="by.values", hint="save it as UTF-8") from None
     if len(content) > _MAX_FILE_BYTES:
         raise SpecError(f"{str(path)!r} is larger than {_MAX_FILE_BYTES >> 20} MiB", where="by.values")
-    if isinstance(column, list | tuple):
+    if isinstance(column, list | tuple) and len(column) == _MOST_LEVELS:
         return _pairs_in(lines, [str(name) for name in column], str(path))
     return [_unquoted(key, i) for i, line in enumerate(lines, 1) if (key := line.strip(BLANKS))]
 
@@ -265,5 +267,6 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
 
 
 GROUP_MECHANISMS = ("laplace", "gaussian")
+_MOST_LEVELS = 2
 PRIVATE = "private"
 _HALF = Context(prec=30, rounding=ROUND_FLOOR)

@@ -61,7 +61,7 @@ FLAGS: dict[str, Flag] = {
     "bounds.private.upper_quantile": Flag("Privacy", ("--bounds-upper-quantile",), "Q"),
     "bounds.private.cells": Flag("Privacy", ("--bounds-cells",), "N"),
     "source.format": Flag("Data", ("--input-format",), "FORMAT", "file format: csv or parquet [by the file's name]"),
-    "source.delimiter": Flag("Data", ("--delimiter",), "CHAR", "field delimiter: one character, or tab [,]"),
+    "source.delimiter": Flag("Data", ("--delimiter",), "CHAR", "field delimiter: one character, or tab [comma]"),
     "source.quote": Flag("Data", ("--quote",), "CHAR", 'quote character ["]'),
     "source.header": Flag("Data", ("--no-header",), "", "the file has no header; give --columns", "false"),
     "source.columns": Flag("Data", ("--columns",), "A,B,C", "column names, if the file has no header"),

@@ -92,7 +92,8 @@ class _Analysis:
         if self.law.unknown_shares and not (request.mean and set(self.law.unknown_shares) <= set(by)):
             names = " and ".join(repr(self.law.names[i]) for i in self.law.unknown_shares)
             raise SpecError(
-                f"the posterior has no law of {names}, so that only means given both are defined",
+                f"the release does not estimate how often each {names} occurs: only a mean or shares given both can be "
+                "computed; no table, correlation or regression",
                 where="analysis",
                 hint=f"--mean COLUMN --by {','.join(self.law.names[i] for i in self.law.unknown_shares)}",
             )

@@ -15,6 +15,11 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 DELTA = Decimal("1e-6")
 """The delta of the accounts in which a plan states the price of a release."""
 
+HALF_OF_DELTA = (
+    "half of its delta pays for the deltas of releases, and the other half makes many releases cost less epsilon"
+)
+"""What the delta of an account is for that a release with a delta of its own opens."""
+
 
 @dataclass(frozen=True)
 class AccountPrice:
@@ -76,10 +81,11 @@ def times_sentence(prices: list[AccountPrice]) -> str:
         if best.times == 0:
             return f"{neither}."
         return f"{neither}; one of {best.notion} that implies epsilon {epsilon} at this delta pays for {best.times:,}."
+    half = "" if pure.is_finite or not approximate.price.get("delta") else f"; {HALF_OF_DELTA}"
     why = "" if pure.is_finite else ", because the release has no pure epsilon"
     return (
         f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; if it also has "
-        f"delta {delta}, it pays for {approximate.times:,}."
+        f"delta {delta}, it pays for {approximate.times:,}{half}."
     )
 
 

@@ -17,6 +17,7 @@ from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
+    Relation,
     all_texts,
     are_grouped,
     commonest_invalid,
@@ -29,7 +30,7 @@ from dpbayes_cli.sources.column_profile import (
     profile_columns,
     text_relation,
 )
-from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout, guess_layout, read_header
+from dpbayes_cli.sources.file_layout import UTF8, UTF16, FileLayout, first_wrong_line, guess_layout, read_header
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.source import column_index
@@ -71,7 +72,7 @@ class FileCheck:
         layout: the guessed layout; None for Parquet.
         records: the number of records.
         columns: the profiles of the columns.
-        wrong_lines: the number of lines with another number of fields than the header.
+        wrong_lines: the number of lines that cannot be split into the fields of the header.
         advice: what to state or to change, a line each.
         checked: the columns that the spec names; empty if there is no spec.
         suggestion: a spec to start from, if the user gave none; empty if no model suits the file.
@@ -159,29 +160,21 @@ class Table:
             self._are_texts = parquet_columns(self.path)
             self.names = tuple(self._are_texts)
             return
+        if stated is not None and stated.quoted_newlines:
+            self.layout = self.layout.with_quoted_newlines(self.path)
         if stated is not None and not stated.header and len(stated.columns) == len(self.layout.names):
             self.layout = replace(self.layout, header=False, names=stated.columns)
         self._are_texts, self.names = {}, self.layout.names
 
-    def relation(self, quote: str | None = None) -> str:
+    def relation(self, quote: str | None = None) -> Relation:
         """Return the FROM clause of the texts ``c0``, ``c1``, ...; ``quote`` replaces the guessed quote character."""
         if self.layout is None:
             return parquet_relation(self.path, self.names)
         return text_relation(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
 
     def profiles(self) -> list[ColumnProfile]:
-        """Return the profiles of the columns.
-
-        Raises:
-            SourceError: the file cannot be read, for example if it has bytes that the engine does not know.
-        """
-        try:
-            return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
-        except SourceError:
-            if self.layout is None or self.layout.encoding in {UTF8, UTF8_MARKED}:
-                raise
-            kind = _encoding_text(self.layout)
-            raise SourceError(f"the file is {kind}", hint=f"convert it: {conversion(self.layout, self.path)}") from None
+        """Return the profiles of the columns."""
+        return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
 
     def texts(self, name: str) -> list[str]:
         """Return all distinct texts of a column, sorted."""
@@ -224,11 +217,11 @@ def _only_file(location: Location) -> Path:
 
 
 def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
-    if layout.encoding not in {UTF8, UTF8_MARKED}:
+    if not layout.is_utf8:
         yield f"the file is {_encoding_text(layout)}; convert it: {conversion(layout, path)}"
     if layout.skipped:
         as_utf8, file = replace(layout, encoding=UTF8), path
-        if layout.encoding not in {UTF8, UTF8_MARKED}:
+        if not layout.is_utf8:
             file = Path("utf8.csv")
         yield f"lines above the header: {layout.skipped}; remove them: {conversion(as_utf8, file)}"
     if len(check.columns) == 1 and has_blanks_between_names(layout.names):
@@ -243,7 +236,13 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
     if not layout.header and stated.header:
         yield f"the file has no header; name its columns: --no-header --columns {','.join(layout.names)}"
     if check.wrong_lines:
-        yield f"{check.wrong_lines} lines have another number of fields than the header; their cells are invalid"
+        number, goes_on = first_wrong_line(path, layout)
+        yield (
+            f"{check.wrong_lines} of the lines cannot be split into the {len(check.columns)} fields of the header; "
+            f"their cells are invalid; the first is {'record' if layout.quoted_newlines else 'line'} {number}"
+        )
+        if goes_on and not layout.quoted_newlines:
+            yield "if a text in quotes goes on in the next line: --quoted-newlines"
     if not check.records:
         yield "the file has no records"
 

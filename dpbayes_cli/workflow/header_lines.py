@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpbayes_cli.base.cell_grammar import NumberMarks, parse_number
-from dpbayes_cli.sources.column_profile import ColumnProfile, count_rows, first_rows
+from dpbayes_cli.sources.column_profile import ColumnProfile, Relation, count_rows, first_rows
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout
 from dpbayes_cli.workflow.remedies import conversion
 
@@ -16,12 +16,12 @@ _ENOUGH = 2
 
 
 def header_line_advice(
-    layout: FileLayout, path: Path, relation: str, profiles: Sequence[ColumnProfile]
+    layout: FileLayout, path: Path, relation: Relation, profiles: Sequence[ColumnProfile]
 ) -> Iterable[str]:
     """Yield how to remove the lines among the records that seem to be header lines.
 
     Args:
-        relation: the FROM clause of the texts ``c0``, ``c1``, ... of the records.
+        relation: the records.
         profiles: the profiles of all columns.
     """
     if not layout.header or not profiles:

@@ -11,7 +11,7 @@ from dpbayes_cli.workflow.planning import MechanismPlan
 from dpbayes_cli.workflow.simulated_groups import ExpectedGroups
 from dpbayes_cli.workflow.target_search import FoundCost, WidthTarget
 
-_FEW_TRIALS = 20
+_FEW_TRIALS, _MANY_TRIALS = 20, 100
 _ACCURACY = 0.1
 """Scores of predictions are rounded as if their interval were at least this share of the score wide."""
 _TOO_NARROW = 0.8
@@ -36,7 +36,7 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
     if planned.tree_split is not None:
         sentences.append(planned.tree_split.sentence)
     if expected.trials < _FEW_TRIALS:
-        sentences.append(f"Only {expected.trials} releases were simulated. For more: --trials 100.")
+        sentences.append(f"Only {expected.trials} releases were simulated. For more: --trials {_MANY_TRIALS}.")
     return sentences
 
 
@@ -50,9 +50,11 @@ def found_sentence(found: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> 
     goal = f"a {what} of {found.parameter} of at most {wanted} in {_in_ten(target.share)} simulated data sets"
     if found.value is not None and found.low is not None:
         low, high = (f"more than {found.limit:g}" if end is None else f"{end:.2g}" for end in (found.low, found.high))
+        is_open = found.high is None and found.trials < _MANY_TRIALS
+        more = f" To know it better, simulate more data sets: --trials {_MANY_TRIALS}." if is_open else ""
         return (
             f"The smallest {found.key} that gives {goal} is about {found.value.normalize():f}. This number comes from "
-            f"{found.trials} data sets; more of them would probably give a number between {low} and {high}."
+            f"{found.trials} data sets; more of them would probably give a number between {low} and {high}.{more}"
         )
     text = (
         f"No {found.key} up to {found.limit:g} gives {goal}: at {found.key} {found.limit:g} it would be {at_limit}, "

@@ -39,6 +39,7 @@ from dpbayes_cli.privacy.measurements import no_randomness_error
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.source import Source
+from dpbayes_cli.workflow.account_prices import HALF_OF_DELTA
 from dpbayes_cli.workflow.prepare import PreparedRelease
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release_data import check_count
@@ -99,7 +100,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
         say(
             f"opened account {charge.account!r}{place} with the default total of {reservation.opened} under "
             f"{charge.neighbors} neighbors; to change the total: dpbayes budget amend "
-            f"{charge.account} --epsilon TOTAL --reason TEXT"
+            f"{charge.account} --epsilon TOTAL --reason TEXT" + (f"; {HALF_OF_DELTA}" if charge.guarantee.delta else "")
         )
     sealed = reservation.payload
     replayed = sealed is not None

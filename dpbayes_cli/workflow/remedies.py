@@ -11,7 +11,7 @@ from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, normal_cell, parse
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.column_profile import ColumnProfile
-from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout, guess_marks
+from dpbayes_cli.sources.file_layout import UTF16, FileLayout, guess_marks
 from dpbayes_cli.workflow.suggested_spec import success_and_failure
 
 _YEARS = {
@@ -29,7 +29,7 @@ def conversion(layout: FileLayout, path: Path) -> str:
     """Return the shell command that makes a file readable; empty if a release can read it as it is."""
     file = shlex.quote(str(path))
     unpack = f"gzip -dc {file} | " if path.suffix.lower() == ".gz" else ""
-    if layout.encoding not in {UTF8, UTF8_MARKED}:
+    if not layout.is_utf8:
         code = "utf-16" if layout.encoding == UTF16 else "cp1252"
         return f"{unpack}iconv -f {code} -t utf-8 {'' if unpack else file + ' '}> utf8.csv"
     if layout.skipped:

@@ -265,9 +265,9 @@ def test_a_file_of_many_columns_is_profiled_a_few_columns_at_a_time(
     Path("wide.csv").write_text("\n".join(map(",".join, [names, *cells])) + "\n")
     original = column_profile._rows
 
-    def rows(query: str) -> list[tuple[Any, ...]]:
+    def rows(relation: column_profile.Relation, query: str) -> list[tuple[Any, ...]]:
         queries.append(query)
-        return original(query)
+        return original(relation, query)
 
     monkeypatch.setattr(column_profile, "_rows", rows)
     found = json.loads(dpbayes("check", "wide.csv", "--json").out)["columns"]
@@ -279,12 +279,24 @@ def test_a_file_of_many_columns_is_profiled_a_few_columns_at_a_time(
     assert max(query.count("approx_count_distinct") for query in queries) == 32
 
 
-def test_bytes_that_the_engine_does_not_know_are_named_with_the_conversion(dpbayes: Cli) -> None:
-    """DuckDB refuses the bytes 0x80 to 0x9f, such as the euro sign and curly quotes of Windows-1252."""
+def test_check_reads_windows_1252_and_names_the_conversion(dpbayes: Cli) -> None:
     Path("a.csv").write_bytes("age,note\n30,“fine”\n40,5 €\n".encode("cp1252"))
-    dpbayes("check", "a.csv").exits(
-        4, "the file is not UTF-8, but probably Windows-1252", "iconv -f cp1252 -t utf-8 a.csv > utf8.csv"
-    )
+    printed = check(dpbayes, "a.csv")
+    assert "5 € (1), “fine” (1)" in printed
+    assert "iconv -f cp1252 -t utf-8 a.csv > utf8.csv" in printed
+
+
+def test_check_reads_the_records_that_release_reads(dpbayes: Cli) -> None:
+    """Mixed line ends, a carriage return in a cell and a stray quote concern their own lines alone."""
+    Path("a.csv").write_bytes(b'x,y\n1,a\r\n2,b,c\n3,d"e\n4,f\rg\n"5","h,i"\n6,"j\nk"\n7,l\n')
+    printed = " ".join(check(dpbayes, "a.csv").split())
+    assert "a.csv: 4 records" in printed
+    assert "some lines end with CR LF, others with LF" in printed
+    assert "4 of the lines cannot be split into the 2 fields of the header" in printed
+    assert "the first is line 3" in printed
+    Path("b.csv").write_bytes(b'x,y\n1,a\n2,b,c\n6,"j\nk"\n')
+    assert dpbayes("check", "b.csv", "--json").json["wrong_lines"] == 3
+    assert dpbayes("check", "b.csv", "--json", "--quoted-newlines").json["wrong_lines"] == 1
 
 
 def test_a_suggested_network_lists_texts_as_values_and_leaves_the_cuts_of_numbers_open(dpbayes: Cli) -> None:

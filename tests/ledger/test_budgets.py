@@ -225,3 +225,18 @@ def test_a_release_with_its_own_delta_spends_its_own_part_of_delta() -> None:
     assert budget.shortfall(budget.nothing, fitting) == {}
     assert component_texts(budget.shortfall(budget.nothing, larger)) == {"delta": "0.000000001"}
     assert component_texts(budget.remaining(charged(budget, fitting))) == {"epsilon": "2", "delta": "0"}
+
+
+def test_an_amendment_of_delta_changes_the_part_for_the_deltas_of_releases_alone() -> None:
+    budget = UnionBudget.divide(Decimal(3), MICRO)
+    lanes = charged(budget, ApproximateDP(ONE, Decimal("1e-7")))
+    missing = budget.shortfall(lanes, ApproximateDP(ONE, Decimal("1e-7")))
+    assert budget.options("TOTAL", missing) == "--delta TOTAL"
+    raised = budget.amended({"delta": MICRO + missing["delta"]})
+    assert raised.shape == budget.shape
+    assert parse_budget(raised.serialize()) == raised
+    assert raised.shortfall(lanes, ApproximateDP(ONE, Decimal("1e-7"))) == {}
+    assert component_texts(raised.shortfall(lanes, ApproximateDP(ONE, Decimal("1.1e-7")))) == {"delta": "0.00000001"}
+    assert raised.spent(lanes)["epsilon"] == ONE
+    with pytest.raises(SpecError, match="the Renyi orders of this account have delta"):
+        budget.amended({"delta": Decimal("1e-7")})

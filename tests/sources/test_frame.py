@@ -90,3 +90,11 @@ def test_a_column_of_dates_is_refused_by_its_type() -> None:
     frame = pd.DataFrame({"answer": pd.to_datetime(["2026-01-01"])})
     with pytest.raises(SourceError, match="cannot be read as text"):
         codes(FrameSource(frame), Column("answer", ("no", "yes")))
+
+
+def test_a_float_that_may_be_another_integer_is_no_level() -> None:
+    """One missing cell makes pandas store 2**53 + 1 as the float 2**53, which is another key."""
+    frame = pd.DataFrame({"key": [2**53 + 1, 7, None]})
+    assert cell_texts(frame, "key", is_level=True).tolist() == [None, "7", None]
+    whole = pd.DataFrame({"key": [2**53 + 1, 7]})
+    assert cell_texts(whole, "key", is_level=True).tolist() == [str(2**53 + 1), "7"]
