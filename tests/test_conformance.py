@@ -304,6 +304,7 @@ def test_observation_fits_the_statistic(instance: Instance, relation: Neighbors,
         assert observation.complete is complete
         assert {law for law in observation.noises if law is not None} == {step.noise}
         return
+    assert isinstance(observation, NoisyCounts | NoisySums)
     assert [value for value in observation.observed if value is not None] == released
     if isinstance(observation, NoisySums):
         points = observation.law.draw_prior(5, np.random.default_rng(0))

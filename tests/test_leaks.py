@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import Cli, Result
 
 SENTINEL = "S3NTINEL-7f1c"
 COIN = ["--model", "beta-bernoulli", "--eps", "1", "--column", "v"]
@@ -94,13 +96,22 @@ def test_a_refusal_quotes_nothing_of_the_file(
 
 
 def test_a_crash_in_the_engine_quotes_nothing(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = place / "data.csv"
-    data.write_text(f"k,v\n1,{SENTINEL}\n")
+    pq.write_table(pa.table({"k": ["1"], "v": [SENTINEL]}), place / "data.parquet")
     monkeypatch.setattr(
         "dpbayes_cli.sources.statements.counting_query",
-        lambda relation, *rest: f"SELECT CAST(split_part(line, ',', 2) AS INTEGER), 1 FROM {relation}",
+        lambda relation, *rest: f"SELECT CAST(v AS INTEGER), 1 FROM {relation}",
     )
-    done = dpbayes("release", data, *COIN, "-vv")
+    check_nothing_is_quoted(dpbayes("release", "data.parquet", *COIN, "-vv"))
+
+
+def test_a_crash_in_reading_quotes_nothing(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "data.csv").write_text(f"k,v\n1,{SENTINEL}\n")
+    codes = "dpbayes_cli.sources.cell_codes.TextRecords.codes"
+    monkeypatch.setattr(codes, lambda records, i: int(records._block.data))  # its error quotes the records
+    check_nothing_is_quoted(dpbayes("release", "data.csv", *COIN, "-vv"))
+
+
+def check_nothing_is_quoted(done: Result) -> None:
     assert done.code == 4
     assert SENTINEL not in done.out + done.err
 

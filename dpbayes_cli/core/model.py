@@ -109,6 +109,15 @@ class Model(ABC):
         return prior
 
     @classmethod
+    def complete_prior_of_draws(cls, domain: Section, prior: Section) -> Section:
+        """Return the prior with its defaults for mechanisms that release draws of a posterior; see ``complete_prior``.
+
+        Raises:
+            SpecError: such mechanisms do not serve this prior.
+        """
+        return cls.complete_prior(domain, prior)
+
+    @classmethod
     def tree_variables(cls, domain: Section) -> tuple[tuple[Column | CutColumn, ...], str]:
         """Return the columns of a domain whose tree is to be chosen privately, and the name of the tree's root.
 

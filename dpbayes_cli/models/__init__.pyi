@@ -80,6 +80,7 @@ def NormalMean(
     upper: Any = None,
     variance: Any = None,
     out_of_bounds: Any = None,
+    margin: Any = None,
     mean: Any = None,
     prior_variance: Any = None,
 ) -> ModelChoice: ...

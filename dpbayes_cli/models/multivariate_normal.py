@@ -88,7 +88,10 @@ class MultivariateNormal(JointNormal):
         "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
         "bounds, and warns if the posterior contradicts this. Inference also treats the sums of many records as normal "
         "given the parameters. With impute:VALUE, an invalid cell of any column counts as if it held VALUE; the "
-        "custodian states that VALUE is a fair stand-in. The bounds must be stated; they cannot be chosen privately.",
+        "custodian states that VALUE is a fair stand-in. The bounds must be stated; they cannot be chosen privately. "
+        "If the noise hides the variances, the default prior has a say: in simulations with epsilon 1 and two columns, "
+        "90 % intervals covered a small variance in 72 %, a covariance in 69 % and a mean near a bound in 73 % of "
+        "cases at worst.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
         corrections="The noisy matrix of second moments need not be positive definite. It needs no repair: given "
         "the released numbers, inference draws covariance matrices from a law on positive definite "

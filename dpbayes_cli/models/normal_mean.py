@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from msgspec import Meta
 from msgspec.structs import asdict
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Findings, mean_of, of_clamped_normal
@@ -42,28 +43,53 @@ class NormalMeanDomain(Section, frozen=True, kw_only=True):
 
 
 class NormalMeanPrior(Section, frozen=True, kw_only=True):
-    """Normal prior of the mean."""
+    """Either the default prior, a uniform mean, which the key ``margin`` states, or a normal prior (the other keys)."""
 
+    margin: Annotated[
+        Positive | None,
+        Meta(
+            description="the mean is uniform between the bounds and up to this share of the range beyond them; not for "
+            "mechanisms that release draws, which have the normal prior [0.02]"
+        ),
+    ] = None
     mean: Annotated[Bound | None, Meta(description="mean of the normal prior [middle of the bounds]")] = None
     variance: Annotated[
         Scale | None,
         Meta(description="variance of the normal prior [square of half the range, at least the known variance]"),
     ] = None
 
+    def __post_init__(self) -> None:
+        if self.margin is not None and self.is_normal:
+            raise ValueError("state margin, or mean and variance of a normal prior, but not both")
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether a key of the normal prior is stated."""
+        return self.mean is not None or self.variance is not None
+
 
 @dataclass(frozen=True)
 class NormalMean(ConjugateNumber):
-    """mean ~ N(prior_mean, prior_variance); each record is N(mean, variance), clamped to public bounds.
+    """Each record is N(mean, variance), clamped to public bounds; the prior of the mean is uniform or normal.
 
-    The mean of the default prior is the middle of the bounds, and its standard deviation is half the range. If the
-    known variance of a record exceeds this prior variance, the known variance is used instead, so that the prior weighs
-    at most one record. The posterior is normal; the posterior predictive mean is the posterior mean.
+    Under the default prior, the mean is uniform between the bounds and up to 2 % of the range beyond them. A prior with
+    much mass beyond the bounds is less suitable: clamped numbers do not tell means beyond a bound from each other, so
+    that the posterior moves a mean that is near a bound beyond it. With no mass beyond, it would never reach the bound.
+
+    Mechanisms that release draws of the mean need a normal prior. By default, its mean is the middle of the bounds, and
+    its standard deviation is half the range. If the known variance of a record exceeds this prior variance, the known
+    variance is used instead, so that the prior weighs at most one record. The posterior predictive mean is the
+    posterior mean.
+
+    Attributes:
+        prior_mean, prior_variance: the normal prior; that of draws if ``margin`` is given.
+        margin: see ``NormalMeanPrior``; None if the prior is normal.
 
     Source: Geumlek et al. 2017 sec. 3.3; Foulds et al. 2016 sec. 3.
     """
 
     name: ClassVar[str] = "normal-mean"
-    summary: ClassVar[str] = "mean of a number of known variance, normal prior"
+    summary: ClassVar[str] = "mean of a number of known variance, uniform or normal prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the numbers, each clamped to public bounds; also the noisy number of valid "
         "records, unless this number is public. From the released numbers, inference computes the posterior of the "
@@ -93,18 +119,30 @@ class NormalMean(ConjugateNumber):
     prior_mean: float
     prior_variance: float
     out_of_bounds: Outside = "clamp"
+    margin: float | None = None
 
     @classmethod
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        if not require_type(prior, NormalMeanPrior).is_normal:
+            return with_defaults(prior, margin=0.02)
+        return cls.complete_prior_of_draws(domain, prior)
+
+    @classmethod
+    def complete_prior_of_draws(cls, domain: Section, prior: Section) -> Section:
+        if require_type(prior, NormalMeanPrior).margin is not None:
+            hint = "state prior.mean and prior.variance instead, or leave the prior out"
+            raise SpecError("draws of the mean need a normal prior", where="prior.margin", hint=hint)
         bounds = require_type(domain, NormalMeanDomain)
         middle, half = (bounds.lower + bounds.upper) / 2.0, (bounds.upper - bounds.lower) / 2.0
         return with_defaults(prior, mean=middle, variance=max(half**2, bounds.variance))
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        bounds, normal = require_type(domain, NormalMeanDomain), asdict(cls.complete_prior(domain, prior))
+        bounds = require_type(domain, NormalMeanDomain)
+        margin = require_type(cls.complete_prior(domain, prior), NormalMeanPrior).margin
+        normal = asdict(cls.complete_prior_of_draws(domain, prior if margin is None else NormalMeanPrior()))
         parts = bounds.variance, normal["mean"], normal["variance"]
-        return cls(bounds.lower, bounds.upper, *parts, bounds.out_of_bounds)
+        return cls(bounds.lower, bounds.upper, *parts, bounds.out_of_bounds, margin)
 
     @property
     def column(self) -> NumericColumn:
@@ -112,8 +150,11 @@ class NormalMean(ConjugateNumber):
 
     @property
     def number_family(self) -> "NormalNumbers":
-        from dpbayes_cli.models.families.normal_numbers import NormalNumbers
+        from dpbayes_cli.models.families.normal_numbers import NormalNumbers, UniformMean
 
+        if self.margin is not None:
+            width = (self.upper - self.lower) * (1.0 + 2.0 * self.margin)
+            return UniformMean((self.lower + self.upper) / 2.0, width**2 / 12.0, self.variance)
         return NormalNumbers(self.prior_mean, self.prior_variance, self.variance)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
@@ -136,6 +177,10 @@ class NormalMean(ConjugateNumber):
         import numpy as np
         from scipy.special import ndtri
 
+        if self.margin is not None:
+            reach = self.margin * (self.upper - self.lower)
+            low, high = self.lower - reach, self.upper + reach
+            return np.asarray(low + (high - low) * levels)[None, :]
         return np.asarray(self.prior_mean + self.prior_variance**0.5 * ndtri(levels))[None, :]
 
     @property

@@ -9,7 +9,7 @@ import ibis
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, NumberMarks
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.sources.contributions import OUT_OF_BOUNDS
+from dpbayes_cli.sources.reader import OUT_OF_BOUNDS
 
 Dialect = Literal["duckdb", "postgres", "pyspark"]
 Expression = Any

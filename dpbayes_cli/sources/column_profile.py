@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, normal_cell
 from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
-from dpbayes_cli.sources.delimited import LINE_READER, piped
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
+from dpbayes_cli.sources.line_relation import LINE_READER, field_text, piped, split_relation
 from dpbayes_cli.sources.location import share_read
 from dpbayes_cli.sources.records import (
     Dialect,
-    field_text,
     integers_in_normal_form,
     literal,
-    split_relation,
     with_point,
     without_blanks,
 )
@@ -108,7 +106,8 @@ def text_relation(path: Path, layout: FileLayout) -> Relation:
     """Return the records of a text file as a release reads them; malformed lines are skipped."""
     dialect = Dialect(layout.delimiter, layout.quote)
     lines = f"read_csv('{_PIPE}', {LINE_READER}, skip={layout.skipped + layout.header})"
-    fields = split_relation(lines, "line", len(layout.names), dialect)
+    line = "coalesce(line, '')"  # the engine reads an empty line as NULL
+    fields = split_relation(lines, line, len(layout.names), dialect)
     cells = {i: field_text("fields", i, dialect) for i in range(len(layout.names))}
     return Relation(cells, f"{fields} WHERE fields IS NOT NULL", partial(layout_lines, path, layout))
 

@@ -32,9 +32,9 @@ from dpbayes_cli.sources.cell_expressions import (
     sha256_text,
     with_point,
 )
-from dpbayes_cli.sources.contributions import MAX_DUPLICATES, OUT_OF_BOUNDS
+from dpbayes_cli.sources.contributions import MAX_DUPLICATES
 from dpbayes_cli.sources.imputation import impute_code
-from dpbayes_cli.sources.reader import UnitBound
+from dpbayes_cli.sources.reader import OUT_OF_BOUNDS, UnitBound
 from dpbayes_cli.sources.records import literal
 from dpbayes_cli.sources.statements import Monomial
 

@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, parse_number
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources.file_mistakes import foreign_format
-from dpbayes_cli.sources.lines import first_line, record_blocks
+from dpbayes_cli.sources.lines import clean_lines, first_line, record_blocks
 from dpbayes_cli.sources.location import opened
 from dpbayes_cli.sources.records import Dialect, split_record
 
@@ -186,7 +186,7 @@ def layout_lines(path: Path, layout: FileLayout) -> Iterator[bytes]:
                 codec = "utf-16-be" if stream.read(2) == codecs.BOM_UTF16_BE else "utf-16-le"
                 stream.seek(0)
             recoded = cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", codec, "replace"))
-        yield from record_blocks(recoded, skip_header=False, quote=quote)
+        yield from map(clean_lines, record_blocks(recoded, skip_header=False, quote=quote))
 
 
 def first_wrong_line(path: Path, layout: FileLayout) -> tuple[int, bool]:

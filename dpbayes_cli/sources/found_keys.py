@@ -6,15 +6,20 @@ level is the code of a category, or 0 for a valid number; it is NULL if the valu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dpbayes_cli.base.cell_grammar import is_publishable_key
 from dpbayes_cli.base.duck import fetch
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.sources.code_sums import sums_by_key
+from dpbayes_cli.sources.imputation import impute_code, with_stand_in
 from dpbayes_cli.sources.packed_codes import imputed_code
-from dpbayes_cli.sources.reader import Cells
+from dpbayes_cli.sources.reader import Cells, Records
 from dpbayes_cli.sources.records import integers_in_normal_form, without_blanks
 
 if TYPE_CHECKING:
@@ -52,6 +57,23 @@ class KeyTally:
         level, total = ("CASE WHEN code IS NOT NULL THEN 0 END", "sum(code)") if self._sums else ("code", "0")
         query = f"SELECT key, {level} AS level, count(*), {total} FROM ({coded}) GROUP BY ALL"
         self.add(fetch(engine, query, abort))
+
+    def read(self, blocks: Iterable[Records]) -> None:
+        """Count the records; see ``Reader``."""
+        stand_in = impute_code(self.columns[1], self._policy)
+        for records in blocks:
+            texts, key = records.texts(0)
+            code = with_stand_in(records.codes(1), stand_in)
+            self.records += int(np.count_nonzero(code < 0))
+            key, code = key[code >= 0], code[code >= 0]
+            if self._sums:
+                counts, totals = np.bincount(key), sums_by_key(key, code, len(texts))
+                rows: Iterable[KeyRow] = zip(texts, itertools.repeat(0), counts.tolist(), totals.tolist(), strict=False)
+            else:
+                counts = np.bincount(key * self._size + code)
+                cells = np.flatnonzero(counts)
+                rows = ((texts[cell // self._size], cell % self._size, counts[cell], 0) for cell in cells.tolist())
+            self.add(row for row in rows if row[2])
 
     @property
     def _sums(self) -> bool:

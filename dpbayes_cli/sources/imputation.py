@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dpbayes_cli.base.cell_grammar import normal_cell, parse_number
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.sources.reader import MISSING
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Integers
 
 
 def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
@@ -43,3 +49,10 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
         where=where,
         hint=f"impute one of: {', '.join(column.levels[:20])}",
     )
+
+
+def with_stand_in(codes: Integers, stand_in: int | None) -> Integers:
+    """Return codes with a stand-in for missing cells; it does not replace a number out of bounds."""
+    import numpy as np
+
+    return codes if stand_in is None else np.where(codes == MISSING, stand_in, codes)

@@ -20,12 +20,13 @@ from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPol
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup, TableCounts
 from dpbayes_cli.core.statistic_values import released_values
-from dpbayes_cli.sources.imputation import impute_code
-from dpbayes_cli.sources.reader import Cells
+from dpbayes_cli.sources.code_sums import sums_by_key
+from dpbayes_cli.sources.imputation import impute_code, with_stand_in
+from dpbayes_cli.sources.reader import Cells, Records
 from dpbayes_cli.sources.statements import code_expression, joined_keys, plain_number_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import duckdb
     from numpy.typing import NDArray
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 _PACKED_BITS = 62
-_LOW_BITS = (1 << 30) - 1
-"""Codes are summed in two parts, each below 2^31, so that the sum of a block is below 2^53."""
 _MAX_BITMAP_CELLS = 256
 """Tables with more cells are counted by the index of the cell, because bitmaps take one bit per record and cell."""
 
@@ -62,6 +61,15 @@ class PackedCodes(ABC):
         """Read all records; see ``Reader``."""
         with joins_as_written(engine):  # or a join with keys would keep all records in memory
             stream(engine, self._query(cells, engine), abort, self._unpack)
+
+    def read(self, blocks: Iterable[Records]) -> None:
+        """Read all records; see ``Reader``."""
+        stand_ins = [impute_code(column, self._policy) for column in self.columns]
+        for records in blocks:
+            coded = (with_stand_in(records.codes(i), stand_in) for i, stand_in in enumerate(stand_ins))
+            codes = [np.where(each < 0, size, each) for each, size in zip(coded, self._sizes, strict=True)]
+            self.records += records.n_records
+            self._take(Block(records.n_records, codes.__getitem__, self._sizes), [*map(records.numbers, self._plain)])
 
     def _query(self, cells: Cells, engine: duckdb.DuckDBPyConnection) -> str:
         direct = dict(cells.integers)
@@ -91,9 +99,15 @@ class PackedCodes(ABC):
         return f"SELECT {', '.join(packed)} FROM {rows}"
 
     def _unpack(self, packed: Sequence[NDArray[Any]]) -> None:
-        block = Block(packed, self._packs, self._sizes)
-        self.records += block.n_records
-        self._take(block, packed[len(self._packs) :])
+        where = {i: (p, shift) for p, pack in enumerate(self._packs) for i, shift in pack}
+
+        def codes(i: int) -> Integers:
+            p, shift = where[i]
+            unpacked: Integers = (packed[p] >> shift) & ((1 << self._sizes[i].bit_length()) - 1)
+            return unpacked
+
+        self.records += len(packed[0])
+        self._take(Block(len(packed[0]), codes, self._sizes), packed[len(self._packs) :])
 
     @abstractmethod
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
@@ -187,17 +201,9 @@ class GroupTally(PackedCodes):
         valid = (keys < self._sizes[0]) & (codes < self._sizes[-1])
         keys, codes = keys[valid], codes[valid]
         self._counts += np.bincount(keys, minlength=self._sizes[0])
-        self._sums += self._summed(keys, codes)
+        self._sums += sums_by_key(keys, codes, self._sizes[0])
         if self._expressions.squares:
-            self._squares += self._summed(keys, codes * codes)
-
-    def _summed(self, keys: Any, values: Any) -> Any:
-        """Return the sum of the values of each key."""
-        total = np.zeros(self._sizes[0], dtype=np.int64)
-        for part, shift in ((values & _LOW_BITS, 0), (values >> _LOW_BITS.bit_length(), _LOW_BITS.bit_length())):
-            if part.any():  # the sums of both parts are exact in doubles
-                total += np.bincount(keys, part.astype(np.float64), self._sizes[0]).astype(np.int64) << shift
-        return total
+            self._squares += sums_by_key(keys, codes * codes, self._sizes[0])
 
 
 def imputed_code(cell: str, column: AnyColumn, policy: RecordPolicy, *, direct: bool) -> str:
@@ -248,14 +254,16 @@ def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
 
 
 class Block:
-    """The codes of a block of records; the bitmap of a level is computed when needed."""
+    """The codes of a block of records; the bitmap of a level is computed when needed.
 
-    def __init__(
-        self, packed: Sequence[NDArray[Any]], packs: Sequence[Sequence[tuple[int, int]]], sizes: Sequence[int]
-    ) -> None:
-        self.n_records = len(packed[0])
-        self._packed, self._sizes = packed, sizes
-        self._where = {i: (p, shift) for p, pack in enumerate(packs) for i, shift in pack}
+    Args:
+        n_records: the number of records.
+        codes: returns the codes of a column; it is not cached: the codes of a thousand columns would take a gigabyte.
+        sizes: the number of codes of each column, which is the code of an invalid cell.
+    """
+
+    def __init__(self, n_records: int, codes: Callable[[int], Integers], sizes: Sequence[int]) -> None:
+        self.n_records, self._unpacked, self._sizes = n_records, codes, sizes
         self._codes: dict[int, Integers] = {}
         self._bitmaps: dict[int, list[Words]] = {}
 
@@ -279,12 +287,6 @@ class Block:
         for column, size in enumerate(self._sizes):
             mask &= self._unpacked(column) < size
         return _bitmap(mask)
-
-    def _unpacked(self, column: int) -> Integers:
-        """Return the codes of a column without caching: the codes of a thousand columns would take a gigabyte."""
-        p, shift = self._where[column]
-        codes: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
-        return codes
 
 
 def _bitmap(mask: NDArray[np.bool_]) -> Words:

@@ -1,9 +1,12 @@
-"""The interface between sources and readers: the cells of the records, the reader, and the contribution bound."""
+"""The interface between sources and readers: the records, the reader, and the contribution bound.
+
+A source hands over its records either as a relation of an engine, or block by block as codes.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +14,13 @@ from dpbayes_cli.core.columns import AnyColumn
 
 if TYPE_CHECKING:
     import duckdb
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+OUT_OF_BOUNDS = -1
+"""The code of a number out of bounds, if such a number drops its record and is not imputed."""
+MISSING = -2
+"""The code of any other cell without a valid value, which a stand-in may replace."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +31,6 @@ class Cells:
         relation: the FROM clause; one row per record.
         texts: for each column the expression of its cell's text.
         unit: the expression of the ID of the record's privacy unit; None if contributions are not bounded.
-        first: for a single column of levels, a cheap expression that equals the level of most records.
         integers: for columns of integers, expressions with integer values, by column index.
         doubles: for columns of doubles, expressions with double values, by column index; they equal the numbers that
             ``texts`` spell.
@@ -30,13 +39,33 @@ class Cells:
     relation: str
     texts: Sequence[str]
     unit: str | None = None
-    first: str | None = None
     integers: Mapping[int, str] = field(default_factory=dict)
     doubles: Mapping[int, str] = field(default_factory=dict)
 
 
+class Records(Protocol):
+    """A block of records whose cells are read without an engine; the column of privacy units is the last one."""
+
+    @property
+    def n_records(self) -> int:
+        """The number of records, valid or not."""
+        ...
+
+    def codes(self, i: int) -> Integers:
+        """Return the codes of a column's cells, ``MISSING`` or ``OUT_OF_BOUNDS`` if invalid, shape (n_records,)."""
+        ...
+
+    def numbers(self, i: int) -> Floats:
+        """Return the numbers of a column, neither clamped nor rounded, NaN if invalid, shape (n_records,)."""
+        ...
+
+    def texts(self, i: int) -> tuple[list[str], Integers]:
+        """Return texts in normal form, empty for missing ones, and for each record the index of its text."""
+        ...
+
+
 class Reader(Protocol):
-    """A computation on the records, such as a count, that the engine runs."""
+    """A computation on the records, such as a count."""
 
     @property
     def columns(self) -> Sequence[AnyColumn]:
@@ -50,6 +79,10 @@ class Reader(Protocol):
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Read all records with an open cursor; ``abort`` ends the query if this thread is interrupted."""
+        ...
+
+    def read(self, blocks: Iterable[Records]) -> None:
+        """Read all records, block by block."""
         ...
 
 

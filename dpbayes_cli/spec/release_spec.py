@@ -119,6 +119,11 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         parents = by.larger_groups(pooled=self.inference_options.value("pooling") == "partial")
         return model.grouped(by.columns[0], self.column, by.keys or keys or (), self.key_delta, parents)
 
+    def complete_prior(self, domain: Section, prior: Section) -> Section:
+        """Return a prior of the model with its defaults for this mechanism."""
+        kind, adds_noise = model_type(self.model), mechanism_type(self.mechanism).post_processing
+        return (kind.complete_prior if adds_noise else kind.complete_prior_of_draws)(domain, prior)
+
     def domain_at(self, chosen: Chosen | None) -> Section:
         """Return the domain with what was chosen; see ``build_model``."""
         if self.private_bounds is not None:
@@ -318,7 +323,7 @@ def build_spec(document: dict[str, Any], *, needs_cost: bool = False) -> Release
         raise joined(mistakes_in(document, ReleaseSpec, _type_for, needs_cost=needs_cost) or [first]) from None
     if spec.bounds is not None:  # the bounds are not known yet, and a prior may depend on them; see build_model
         return spec
-    return msgspec.structs.replace(spec, prior=model_type(spec.model).complete_prior(spec.domain, spec.prior))
+    return msgspec.structs.replace(spec, prior=spec.complete_prior(spec.domain, spec.prior))
 
 
 def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[str, Any]) -> type[ReleaseSpec]:

@@ -96,7 +96,7 @@ def test_what_was_released_under_the_former_default_is_shown_again(dpbayes: Cli,
     fresh = dpbayes("release", ages, *MEAN, "--fresh", "--out", "fresh", "--json")
     mean = fresh.json["posterior"]["mean"]["mean"]
     assert 45 < mean < 65, "sd .7 around 55: false-fail rate 1e-9; under the former prior it is 41"
-    assert "prior mean 60, variance 1600 (default)" in " ".join(fresh.err.split())
+    assert "prior margin 0.02 (default)" in " ".join(fresh.err.split())
     dpbayes("release", ages, *MEAN, "--prior", "mean=60,variance=1600", "--out", "stated").exits(5, "another prior")
 
 
@@ -106,7 +106,7 @@ def test_a_prior_that_was_stated_to_this_version_is_no_default(dpbayes: Cli, age
         5, "another prior, method or number of samples costs nothing"
     )
     fresh = dpbayes("release", ages, *MEAN, "--fresh", "--out", "fresh")
-    assert "prior mean 60, variance 1600 (default)" in fresh.err
+    assert "prior margin 0.02 (default)" in fresh.err
 
 
 def test_labels_and_today_come_first(dpbayes: Cli, ages: Path, earlier: Earlier) -> None:
@@ -144,7 +144,7 @@ def test_a_new_draw_at_another_cost_has_todays_default(
     monkeypatch.setattr(charging, "is_running", lambda _owner: False)
     done = dpbayes("release", ages, *MEAN, "--fresh", "--out", "out", "--json")
     assert (done.code, done.json["remaining"]) == (0, {"epsilon": "1.5"})
-    assert "prior mean 60, variance 1600 (default)" in done.err
+    assert "prior margin 0.02 (default)" in done.err
 
 
 def test_priors_and_posteriors_beyond_the_bounds_are_told(dpbayes: Cli, ages: Path) -> None:

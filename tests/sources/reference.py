@@ -39,6 +39,12 @@ def level_of(line: bytes, dialect: Dialect, index: int, width: int, levels: Sequ
     return None if cells is None else code_of(cells[index], Column("", tuple(levels)))
 
 
+def with_hidden_newlines(content: bytes, quote: bytes) -> bytes:
+    """Return a file in which quoted texts may span lines, without the line feeds inside quotes."""
+    parts = content.split(quote)
+    return quote.join(part.replace(b"\n", b"\x02") if i % 2 else part for i, part in enumerate(parts))
+
+
 def code_of(cell: str | None, column: Column | CutColumn, impute: str | None = None) -> int | None:
     """Return the code of a cell or of its stand-in; None if it is invalid and has no stand-in."""
     code: int | None = None

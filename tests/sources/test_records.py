@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpbayes_cli.sources.records import Dialect, line_settles, literal, split_record
+from dpbayes_cli.sources.records import Dialect, literal, split_record
 
 COMMA = Dialect()
 
@@ -21,12 +21,6 @@ def test_a_record_has_fields_or_is_malformed(line: str, fields: list[str] | None
 def test_delimiters_that_mean_something_to_a_pattern(delimiter: str) -> None:
     dialect = Dialect(delimiter=delimiter)
     assert split_record(f'a{delimiter}"b{delimiter}c"{delimiter}d', dialect) == ["a", f"b{delimiter}c", "d"]
-
-
-def test_line_settles_only_if_it_is_the_cell() -> None:
-    assert line_settles(1, COMMA, ("yes", "no"))
-    assert not line_settles(2, COMMA, ("yes", "no"))
-    assert not line_settles(1, COMMA, ("a,b", "no"))
 
 
 def test_literal_cannot_be_escaped() -> None:

@@ -50,10 +50,10 @@ def prior_text(document: ReleaseDocument) -> str:
     """Return the values of the prior that a release used, and whether it is the default of the model."""
     spec = spec_of(document)
     kind, domain = model_type(spec.model), spec.domain_at(chosen_in(document))
-    prior = kind.complete_prior(domain, spec.prior)
+    prior = spec.complete_prior(domain, spec.prior)
     word = "stated"
     if not any(item.required for item in msgspec.structs.fields(kind.prior_type)):
-        if prior == kind.complete_prior(domain, kind.prior_type()):
+        if prior == spec.complete_prior(domain, kind.prior_type()):
             word = "default"
         elif prior == msgspec.convert(former_prior(spec.model), kind.prior_type):
             word = "default of an earlier version"

@@ -1,0 +1,189 @@
+"""Cells of text files: NumPy finds where the cells of a block of records begin and end.
+
+A line without quotes is split at every delimiter. In a line with quotes, a delimiter after an odd number of quotes
+belongs to a text. If the only quotes of a line are those around its quoted texts, its cells are found like those of a
+plain line. Any other line is split by ``split_record``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES
+from dpbayes_cli.sources.lines import BOM, clean_cell, clean_line
+from dpbayes_cli.sources.records import Dialect, split_record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpbayes_cli.base.numeric import Integers
+
+    Mask = NDArray[np.bool_]
+
+_PAD = bytes(32)
+"""Zeros before and after the records, so that some bytes before and after each cell can be read."""
+_LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
+_MAX_BLANKS = 8
+"""If a cell has more blanks than this at one end, the others are removed from its text."""
+IS_BLANK = np.isin(np.arange(256), list(BLANKS.encode("ascii")))
+
+
+class CellBlock:
+    """The cells of some columns in a block of records; a cell is empty if it is too long or its record is malformed.
+
+    Args:
+        lines: the records, each ended by a line feed.
+        dialect: the layout.
+        width: the number of fields that a record must have.
+        wanted: the indices of the columns.
+
+    Attributes:
+        n_records: the number of records.
+        data, bytes: the bytes of the records, followed by the texts of lines that were split one by one.
+    """
+
+    def __init__(self, lines: bytes, dialect: Dialect, width: int, wanted: Sequence[int]) -> None:
+        self._width = width
+        self.data = _PAD + lines + _PAD
+        self.bytes: NDArray[np.uint8] = np.frombuffer(self.data, np.uint8)
+        delimiter, quote = ord(dialect.delimiter), ord(dialect.quote)
+        is_mark = self.bytes == _LINE_FEED
+        ends = marks = np.flatnonzero(is_mark)
+        starts = np.concatenate(([len(_PAD)], ends[:-1] + 1))
+        self.n_records = len(ends)
+        if delimiter in lines:
+            marks = np.flatnonzero(is_mark | (self.bytes == delimiter))
+        n_quotes: Any = None
+        if quote in lines:
+            inside, n_quotes = _inside_quotes(self.bytes == quote, starts, ends)
+            marks = marks[~inside.take(marks)]
+        rows, fields = self._fields(marks, width, None if n_quotes is None else n_quotes % 2 == 0)
+        starts, ends = starts[rows], ends[rows]
+        first, last = starts, ends
+        if BOM in lines:
+            is_marked = self.bytes[starts[:, None] + np.arange(len(BOM))] == np.frombuffer(BOM, np.uint8)
+            first = starts + len(BOM) * is_marked.all(axis=1)
+        if _CARRIAGE_RETURN in lines:
+            last = ends - (self.bytes.take(ends - 1) == _CARRIAGE_RETURN)
+        if n_quotes is None:
+            begins = [fields[:, i - 1] + 1 if i else first for i in wanted]
+            stops = [fields[:, i] if i < width - 1 else last for i in wanted]
+            odd = starts[:0]
+        else:
+            begin, stop = np.column_stack((first, fields[:, :-1] + 1)), np.column_stack((fields[:, :-1], last))
+            begin, stop, n_around = self._without_quotes(begin, stop, dialect.quote)
+            begins, stops = [begin[:, i] for i in wanted], [stop[:, i] for i in wanted]
+            odd = np.flatnonzero(n_around != n_quotes[rows])
+        if len(odd):
+            self._split(odd, starts, ends, dialect, wanted, begins, stops)
+        if not isinstance(rows, slice):
+            begins, stops = ([_placed(each, rows, self.n_records) for each in edges] for edges in (begins, stops))
+        self._begins, self._stops = begins, stops
+
+    def edges(self, i: int) -> tuple[Integers, Integers]:
+        """Return where the cells of a wanted column begin and end, shape (n_records,)."""
+        begins, stops = self._begins[i], self._stops[i]
+        too_long = stops - begins > MAX_CELL_BYTES
+        return begins, np.where(too_long, begins, stops) if too_long.any() else stops
+
+    def trimmed(self, begins: Integers, stops: Integers) -> tuple[Integers, Integers]:
+        """Return where cells begin and end without the blanks around them."""
+        if not any(blank in self.data for blank in BLANKS.encode("ascii")):
+            return begins, stops
+        for _ in range(_MAX_BLANKS):
+            before = IS_BLANK[self.bytes.take(begins)] & (begins < stops)
+            begins = begins + before
+            after = IS_BLANK[self.bytes.take(stops - 1)] & (begins < stops)
+            stops = stops - after
+            if not (before.any() or after.any()):
+                break
+        return begins, stops
+
+    @cached_property
+    def words(self) -> NDArray[np.uint64]:
+        """The eight bytes from each position, the first one lowest, shape (n_bytes - 7,)."""
+        shape, kind = (len(self.data) - 7,), np.dtype("<u8")
+        words: NDArray[np.uint64] = np.ndarray(shape, kind, buffer=self.data, strides=(1,))
+        few = len(words) > 6 * self.n_records * len(self._begins)
+        return words if few else words.copy()  # aligned words are read faster
+
+    def texts(self, begins: Integers, stops: Integers) -> tuple[list[str], Integers]:
+        """Return the distinct texts of cells, and for each cell the index of its text."""
+        seen: dict[bytes, int] = {}
+        data, add = self.data, seen.setdefault
+        cells = zip(begins.tolist(), stops.tolist(), strict=True)
+        index = np.array([add(data[begin:stop], len(seen)) for begin, stop in cells], dtype=np.int64)
+        return [clean_cell(cell) for cell in seen], index
+
+    def _fields(self, marks: Integers, width: int, may_be_whole: Mask | None) -> tuple[Any, Integers]:
+        """Return the rows of the records with as many fields as they must have, and where each field ends.
+
+        Args:
+            marks: the positions of the delimiters and line feeds.
+            width: the number of fields.
+            may_be_whole: false for records that are malformed; None if they may all be well-formed.
+        """
+        if width == 1 and len(marks) == self.n_records:
+            whole, last = np.ones(len(marks), dtype=bool), np.arange(len(marks))
+        else:
+            last = np.flatnonzero(self.bytes.take(marks) == _LINE_FEED)
+            whole = np.diff(last, prepend=-1) == width
+        if may_be_whole is not None:
+            whole &= may_be_whole
+        if whole.all():
+            return slice(None), marks.reshape(-1, width)
+        return np.flatnonzero(whole), marks[last[whole, None] + np.arange(1 - width, 1)]
+
+    def _without_quotes(self, begins: Integers, stops: Integers, quote: str) -> tuple[Integers, Integers, Integers]:
+        """Return where the texts of fields begin and end, and how many quotes of each record stand around its texts."""
+        begin, stop = self.trimmed(begins, stops)
+        quoted = (self.bytes.take(begin) == ord(quote)) & (self.bytes.take(stop - 1) == ord(quote))
+        quoted &= (stop - begin >= 2) & (quote not in BLANKS)
+        return np.where(quoted, begin + 1, begins), np.where(quoted, stop - 1, stops), 2 * quoted.sum(axis=1)
+
+    def _split(
+        self,
+        rows: Integers,
+        starts: Integers,
+        ends: Integers,
+        dialect: Dialect,
+        wanted: Sequence[int],
+        begins: list[Integers],
+        stops: list[Integers],
+    ) -> None:
+        """Split lines one by one, and append the texts of their cells to the data."""
+        texts, size = [self.data], len(self.data)
+        for row, start, end in zip(rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True):
+            fields = split_record(clean_line(self.data[start:end]), dialect)
+            for i, begin, stop in zip(wanted, begins, stops, strict=True):
+                texts.append(fields[i].encode("utf-8") if fields and len(fields) == self._width else b"")
+                begin[row], stop[row] = size, size + len(texts[-1])
+                size += len(texts[-1])
+        self.data = b"".join([*texts, _PAD])
+        self.bytes = np.frombuffer(self.data, np.uint8)
+
+
+def _inside_quotes(is_quote: Mask, starts: Integers, ends: Integers) -> tuple[Mask, Integers]:
+    """Return whether each byte follows an odd number of quotes in its record, and the number of quotes of each record.
+
+    A record with an odd number of quotes is malformed; its quotes are ignored.
+    """
+    inside = np.bitwise_xor.accumulate(is_quote)
+    n_quotes = np.add.reduceat(is_quote, starts, dtype=np.int64)
+    odd = n_quotes % 2 == 1
+    if odd.any():
+        is_ignored = np.repeat(odd, ends + 1 - starts)
+        lines = slice(starts[0], starts[0] + len(is_ignored))
+        is_quote[lines] &= ~is_ignored
+        inside = np.bitwise_xor.accumulate(is_quote)
+    return inside, n_quotes
+
+
+def _placed(edges: Integers, rows: Integers, n_records: int) -> Integers:
+    whole = np.zeros(n_records, dtype=np.int64)
+    whole[rows] = edges
+    return whole
