@@ -10,12 +10,18 @@ from dpbayes_cli.base.numeric import Floats
 
 Density = Callable[[Floats], tuple[Floats, Floats]]
 """A function of points, shape (n, size), that returns log densities, shape (n,), and their gradients."""
-_TARGET = 0.7
-_PATH = 1.6
-"""The length of a path in units of the standard deviation; a quarter of a period is pi / 2."""
-_MAX_LEAPS = 24
-_WARM_UP = 50
+_TARGET = 0.8
+"""The share of accepted moves at which the step size aims."""
+_PATH = 2.4
+"""The length of a path in units of the standard deviation, longer than a quarter of a period (pi / 2), because some
+directions are wider than the metric says."""
+_MAX_LEAPS = 48
+_START_SD = 0.2
+"""Chains start near the center, because far from it the law may be far from normal."""
+_WARM_UP = 40
+"""The number of moves before each adaptation of the metric, and before the step size is fixed."""
 _SHRINKAGE = 5.0
+"""The metric counts as this many states in each dimension when it is adapted."""
 
 
 class HamiltonianChains:
@@ -25,12 +31,9 @@ class HamiltonianChains:
     """
 
     def __init__(self, density: Density, center: Floats, factor: Floats, chains: int, rng: np.random.Generator) -> None:
-        """Start chains at normal draws with mean ``center`` and covariance factor @ factor.T."""
+        """Start chains near ``center``; the covariance of the law is roughly factor @ factor.T."""
         self._density, self._center, self._factor, self._rng = density, center, factor, rng
-        self._z = 0.2 * rng.standard_normal((chains, len(center)))
-        self._value, self._gradient = self._at(self._z)
-        worse = ~np.isfinite(self._value)
-        self._z[worse] = 0.0
+        self._z = _START_SD * rng.standard_normal((chains, len(center)))
         self._value, self._gradient = self._at(self._z)
         self._step = 0.7 * len(center) ** -0.25
         for warm_up in (_WARM_UP, _WARM_UP):

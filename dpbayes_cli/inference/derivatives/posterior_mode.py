@@ -13,10 +13,12 @@ from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_m
 from dpbayes_cli.inference.derivatives.hamiltonian import factor_at
 from dpbayes_cli.inference.derivatives.latent_count import start_of
 
-_N_ATOMS = 512
+_N_ATOMS, _MORE_ATOMS, _MANY_FEATURES = 512, 768, 5
+"""The number of atoms, with at most and with more than so many features."""
 _PASSES = 3
-_MAX_STEPS = (40, 80)
-_MANY_FEATURES = 5
+"""How often atoms are drawn."""
+_MAX_STEPS = 40, 80
+"""The largest numbers of steps before and after coordinates are those of the curvature."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,7 @@ def find_mode(observation: NoisyDerivatives) -> Mode:
 
 def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode | None) -> Mode:
     """Return the mode on atoms of a base law, found from that on other atoms and from plug-in coefficients."""
-    n_atoms = _N_ATOMS * (1 if len(base.means) <= _MANY_FEATURES else 2)
+    n_atoms = _N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS
     density = DerivativeDensity(observation, make_atoms(observation.design, base, n_atoms), n)
     start, law, width = density.start(), density.law, density.width
     start[: 2 * law.n_numbers] = 0.0  # the base law's own middle and precision

@@ -141,7 +141,9 @@ def mean_coefficients(observation: NoisyDerivatives) -> Floats:
 def _given(hessians: Floats, observation: NoisyDerivatives) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the means of the coefficients given Hessians, and eigenvectors, precisions and curvatures."""
     curvatures, vectors = np.linalg.eigh(hessians)
-    curvatures = np.maximum(curvatures, 0.0)
+    # negative eigenvalues are errors; without them the others, whose sum is known well, would be too large
+    trace, curvatures = np.maximum(curvatures.sum(axis=1), 0.0), np.maximum(curvatures, 0.0)
+    curvatures *= (trace / np.maximum(curvatures.sum(axis=1), 1e-300))[:, None]
     trust = curvatures / (curvatures + observation.gradient_sds[-1] ** 2)
     precisions = curvatures * trust + observation.precision
     turned = vectors.transpose(0, 2, 1)

@@ -15,7 +15,7 @@ from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.design import Design, Feature
 from dpbayes_cli.core.losses import LogisticLoss, ProbitLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
-from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
+from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
 from dpbayes_cli.inference.solve import infer
@@ -112,6 +112,7 @@ def test_a_wide_design_is_inferred_from_all_hessians() -> None:
     covered = [m.quantiles["q05"] <= b <= m.quantiles["q95"] for m, b in zip(posterior.marginals, beta, strict=True)]
     assert np.mean(covered) > 0.66
     assert posterior.draws.shape == (400, 41)
+    assert posterior.warnings == (known_miscalibration(observation.design),)
 
 
 KINDS: tuple[Kind, ...] = ("normal", "binary", "categorical", "skewed", "mixed")
