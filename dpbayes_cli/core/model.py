@@ -69,6 +69,8 @@ class Model(ABC):
     """The options that the model's inference reads."""
     default_mechanism: ClassVar[str] = "laplace"
     """The mechanism for requests that do not name one."""
+    default_with_delta: ClassVar[str] = ""
+    """The mechanism for requests that do not name one but state a delta; empty if this is ``default_mechanism``."""
     suggested_for: ClassVar[str] = ""
     """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
     bound_keys: ClassVar[tuple[str, ...]] = ()
