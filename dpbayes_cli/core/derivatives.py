@@ -29,8 +29,6 @@ _LARGEST_PREDICTOR = 16 * ONE
 """Slopes and curvatures are tabulated for linear predictors of this size; beyond, they are those at the end."""
 _CHUNK = 1 << 14
 """The number of records whose products are added in doubles: integers below 2^53, so that every sum is exact."""
-_MAX_RECORDS = 1 << 27
-"""Sums over this many records fit into 64-bit integers."""
 
 
 def point_of(coefficients: Floats) -> Point:
@@ -204,15 +202,16 @@ class DerivativeMatrix(DesignMatrix):
         """Return the sums of the records' gradients and Hessians at a point; the exact integers of one round."""
         slopes, curvatures = self.rows.tables(point)
         reach, d = self.rows.reach(point), self.rows.width
-        gradient, hessian = np.zeros(d, dtype=np.int64), np.zeros((d, d), dtype=np.int64)
+        gradient, hessian = np.zeros(d, dtype=object), np.zeros((d, d), dtype=object)  # integers of any size
         b = np.array(point, dtype=np.float64)
         for x, y in self._chunks():
             predictor = (np.asarray(x @ b).astype(np.int64) + ONE // 2) >> ONE.bit_length() - 1
             at = np.clip(predictor, -reach, reach) + reach
-            gradient += np.asarray(x.T @ slopes[y, at].astype(np.float64)).astype(np.int64)
+            gradient += np.asarray(x.T @ slopes[y, at].astype(np.float64)).astype(np.int64).astype(object)
             weighted = x.T * curvatures[at].astype(np.float64)
             product = weighted @ x
-            hessian += (product if isinstance(product, np.ndarray) else product.toarray()).astype(np.int64)
+            whole = product if isinstance(product, np.ndarray) else product.toarray()
+            hessian += whole.astype(np.int64).astype(object)
         return [int(value) for value in self.rows.parts(gradient, hessian)]
 
     def _chunks(self) -> Iterator[tuple[Any, Integers]]:
