@@ -23,7 +23,7 @@ TABLE = {
     "commands": "",
     "core": "",
     "experiments": "",
-    "inference": "cells counts estimands groups predictive regression sequences sums tables",
+    "inference": "cells counts derivatives estimands groups predictive regression sequences sums tables",
     "ledger": "",
     "mechanisms": "samplers",
     "models": "families",

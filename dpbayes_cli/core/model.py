@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.core.findings import Effect, Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
 from dpbayes_cli.core.inference_options import InferenceOptions
 from dpbayes_cli.core.model_sections import ModelSection
@@ -134,6 +134,11 @@ class Model(ABC):
         raise TypeError(f"{cls.name} has no trees that can be chosen privately")
 
     @property
+    def components(self) -> tuple[int, ...]:
+        """For each reported parameter, the index of its component in the inferred posterior."""
+        return tuple(range(len(self.parameters)))
+
+    @property
     @abstractmethod
     def columns(self) -> tuple[AnyColumn, ...]:
         """The columns that the model reads, with their public domains."""
@@ -216,6 +221,11 @@ class Model(ABC):
     def variance_at(self, mean: float) -> float | None:
         """Return the variance of a record whose mean is known, under the model; None if the model estimates it."""
         return None
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """Numbers in the units of the data that follow from several parameters, such as odds ratios."""
+        return ()
 
     @property
     def main_fact(self) -> Fact:
@@ -336,8 +346,3 @@ class NoisyStatistics(BoundedStatistics):
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw parameters and records; return the parameters and the values of the given statistic."""
         return self.simulated(policy, n_records, rng)
-
-    @property
-    def components(self) -> tuple[int, ...]:
-        """For each reported parameter, the index of its component in the inferred posterior."""
-        return tuple(range(len(self.parameters)))

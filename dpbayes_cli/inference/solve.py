@@ -48,7 +48,9 @@ def infer(
     if isinstance(observation, NoisyGroups):
         raise TypeError("groups are inferred by infer_groups")
     if isinstance(observation, NoisyDerivatives):
-        raise TypeError("derivatives are not inferred yet")
+        from dpbayes_cli.inference.derivatives.infer_derivatives import infer_derivatives
+
+        return infer_derivatives(observation, method, n_draws, rng, effort)
     from dpbayes_cli.inference.sums.infer_sums import infer_sums
 
     return infer_sums(observation, method, n_draws, rng, effort)

@@ -106,7 +106,8 @@ def text_relation(path: Path, layout: FileLayout) -> Relation:
     """Return the records of a text file as a release reads them; malformed lines are skipped."""
     dialect = Dialect(layout.delimiter, layout.quote)
     lines = f"read_csv('{_PIPE}', {LINE_READER}, skip={layout.skipped + layout.header})"
-    fields = split_relation(lines, "line", len(layout.names), dialect)
+    line = "coalesce(line, '')"  # the engine reads an empty line as NULL
+    fields = split_relation(lines, line, len(layout.names), dialect)
     cells = {i: field_text("fields", i, dialect) for i in range(len(layout.names))}
     return Relation(cells, f"{fields} WHERE fields IS NOT NULL", partial(layout_lines, path, layout))
 

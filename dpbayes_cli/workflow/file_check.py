@@ -238,7 +238,7 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
     if check.wrong_lines:
         number, goes_on = first_wrong_line(path, layout)
         yield (
-            f"{check.wrong_lines} of the lines cannot be split into the {len(check.columns)} fields of the header; "
+            f"{check.wrong_lines} of the lines cannot be split into the fields of the header; "
             f"their cells are invalid; the first is {'record' if layout.quoted_newlines else 'line'} {number}"
         )
         if goes_on and not layout.quoted_newlines:

@@ -292,11 +292,13 @@ def test_check_reads_the_records_that_release_reads(dpbayes: Cli) -> None:
     printed = " ".join(check(dpbayes, "a.csv").split())
     assert "a.csv: 4 records" in printed
     assert "some lines end with CR LF, others with LF" in printed
-    assert "4 of the lines cannot be split into the 2 fields of the header" in printed
+    assert "4 of the lines cannot be split into the fields of the header" in printed
     assert "the first is line 3" in printed
     Path("b.csv").write_bytes(b'x,y\n1,a\n2,b,c\n6,"j\nk"\n')
     assert dpbayes("check", "b.csv", "--json").json["wrong_lines"] == 3
     assert dpbayes("check", "b.csv", "--json", "--quoted-newlines").json["wrong_lines"] == 1
+    Path("c.csv").write_bytes(b"x\n1\n\n2\n")  # an empty line is a record with an empty cell
+    assert "c.csv: 3 records" in check(dpbayes, "c.csv")
 
 
 def test_a_suggested_network_lists_texts_as_values_and_leaves_the_cuts_of_numbers_open(dpbayes: Cli) -> None:

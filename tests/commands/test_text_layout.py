@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.commands import output
 from dpbayes_cli.commands.output import fill_lines, table_lines
 from tests.conftest import SAMPLE_DATA, Cli
 
@@ -81,3 +82,8 @@ def test_words_are_never_broken_and_numbers_stay_with_their_percent_sign(monkeyp
     assert fill_lines("the interval ends at 34.5 % of x") == "the interval ends at\n34.5 % of x"
     assert fill_lines(f"the head {64 * 'f'}", 2) == f"the head\n  {64 * 'f'}"
     assert fill_lines("- a list of several long items") == "- a list of several long\n  items"
+
+
+def test_invisible_marks_are_shown_in_messages_and_tables_and_kept_in_documents() -> None:
+    assert output.printable("Ulm\u200b\x1b") == "Ulm\\u200b\\x1b"
+    assert output.printable_lines("Ulm\u200b\n\x1b") == "Ulm\u200b\n\\x1b"

@@ -1,0 +1,1 @@
+"""Regression coefficients given noisy gradients and Hessians of a log likelihood."""

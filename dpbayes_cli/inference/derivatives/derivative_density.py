@@ -1,0 +1,176 @@
+"""The log posterior density given noisy derivatives, and its gradient, for many parameters at once.
+
+Given the law w of the features (weights of atoms x_k), the coefficients beta and the number of records n:
+
+    H_t = n sum_k w_k curvature(x_k'b_t) x_k x_k' + noise + discrepancy,
+    G_t = S + n sum_k w_k x_k (mean(x_k'beta) - mean(x_k'b_t)) + noise,
+
+where mean(t) is the mean of the outcome, whose values are 0 and 1. The score S is common to all rounds; it is normal
+with mean zero and variance n sum_k w_k variance(x_k'beta) x_k x_k', and is integrated out. The discrepancy stands for
+the differences between the records and the family of laws; its variance is fixed beforehand.
+
+Source: design notes, regression with free intervals.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.losses import CurvedLoss
+from dpbayes_cli.core.noisy_observation import NoisyDerivatives
+from dpbayes_cli.inference.derivatives.feature_atoms import FeatureAtoms
+from dpbayes_cli.inference.derivatives.feature_law import FeatureLaw, feature_law
+from dpbayes_cli.inference.derivatives.latent_count import count_and_prior, n_unknowns
+
+_DISCREPANCY = 0.05
+"""The standard deviation of the discrepancy of an entry of the Hessian, as a fraction of the roots of its diagonal."""
+_SMALLEST_EFFECT = 0.5
+"""The norm of the weights is about 0.1; a combination of Hessians is left out if n times its function has a norm below
+this in units of its standard deviation, so that it hardly tells laws apart."""
+_LEAST_ATOMS = 0.06
+_SPREAD_SD = 0.3
+"""Laws for which the effective number of atoms is below this share of all atoms are made improbable, because the atoms
+do not represent them; the log of the number has this standard deviation below the limit."""
+
+
+class DerivativeDensity:
+    """The log posterior density of (law parameters, beta, log-scale number of records), up to a constant."""
+
+    def __init__(self, observation: NoisyDerivatives, atoms: FeatureAtoms, n: float) -> None:
+        """Prepare the density; the variance of the discrepancy is that of the atoms' base law and a given n."""
+        self.observation, self.atoms = observation, atoms
+        self.law: FeatureLaw = feature_law(observation.design, atoms)
+        self.width = observation.design.width
+        self.size = self.law.size + self.width + n_unknowns(observation.total)
+        x, loss = atoms.rows, observation.loss
+        self._rows, self._columns = np.triu_indices(self.width)
+        self._products = x[:, self._rows] * x[:, self._columns]
+        self._doubled = np.where(self._rows == self._columns, 1.0, 2.0)
+        predictors = x @ observation.points.T
+        means = mean_of(loss, predictors)
+        self._offsets = np.concatenate([x * mean[:, None] for mean in means.T], axis=1)
+        self._precisions = 1.0 / observation.gradient_sds**2
+        curvatures = loss.curvature(predictors)
+        functions = np.concatenate([self._products * each[:, None] for each in curvatures.T], axis=1)
+        center = self.law.prior_means[None].copy()
+        center[:, : 2 * self.law.n_numbers] = 0.0
+        self._observed, self._functions = self._independent(functions, self.law.weights(center)[0], n)
+
+    def _independent(self, functions: Floats, weights: Floats, n: float) -> tuple[Floats, Floats]:
+        """Return the noisy Hessians as uncorrelated observations with variance 1 of n times means of functions.
+
+        Combinations of the entries that vary less with the weights than the noise are left out.
+        """
+        observation = self.observation
+        sds = np.where(self._rows == self._columns, observation.hessian_sds[:, :1], observation.hessian_sds[:, 1:])
+        diagonal = (n * (weights @ functions)).reshape(len(observation.points), -1)[:, self._rows == self._columns]
+        discrepancy = _DISCREPANCY**2 * diagonal[:, self._rows] * diagonal[:, self._columns]
+        observed = observation.hessians[:, self._rows, self._columns].ravel()
+        variances = (sds**2 + discrepancy).ravel()
+        mean = weights @ self.law.statistics.T
+        centered = self.law.statistics - mean[:, None]
+        root = np.sqrt(weights)[:, None]
+        explained = np.linalg.lstsq(root * centered.T, root * (functions - weights @ functions), rcond=1e-6)[0]
+        residual = functions - weights @ functions - centered.T @ explained
+        variances += n * (weights @ residual**2)
+        sds = np.sqrt(variances)
+        functions, observed = functions / sds, observed / sds
+        # eigenvectors of the smaller matrix of inner products; LAPACK's SVD may fail if many atoms are equal
+        if functions.shape[0] < functions.shape[1]:
+            squares, combinations = np.linalg.eigh(functions @ functions.T)
+            kept = n**2 * squares > _SMALLEST_EFFECT**2
+            scaled = combinations[:, kept] * np.sqrt(squares[kept])
+            return (combinations[:, kept].T @ functions @ observed) / np.sqrt(squares[kept]), scaled
+        squares, entries = np.linalg.eigh(functions.T @ functions)
+        kept = n**2 * squares > _SMALLEST_EFFECT**2
+        return observed @ entries[:, kept], functions @ entries[:, kept]
+
+    def start(self) -> Floats:
+        """Return the prior means of the parameters, with the coefficients 0, shape (size,)."""
+        return np.concatenate([self.law.prior_means, np.zeros(self.size - self.law.size)])
+
+    def parts(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the parameters of the law, the coefficients, and what stands for n."""
+        law, beta, count = np.split(parameters, [self.law.size, self.law.size + self.width], axis=1)
+        return law, beta, count
+
+    def records(self, parameters: Floats) -> Floats:
+        """Return the numbers of records, shape (n,)."""
+        count = self.parts(parameters)[2]
+        if not count.shape[1]:
+            return np.full(len(parameters), float(self.observation.total.n))
+        return count_and_prior(self.observation.total, count[:, 0])[0]
+
+    def information(self, parameters: Floats) -> Floats:
+        """Return the expected Hessians at the coefficients, shape (n, width, width)."""
+        law, beta, _ = self.parts(parameters)
+        curvatures = self.observation.loss.curvature(beta @ self.atoms.rows.T)
+        entries = (self.law.weights(law) * curvatures) @ self._products * self.records(parameters)[:, None]
+        return self._symmetric(entries)
+
+    def __call__(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return log densities and gradients for parameters of shape (n, size)."""
+        observation, x = self.observation, self.atoms.rows
+        law, beta, count = self.parts(parameters)
+        value, gradient = self._prior(law, beta)
+        weights = self.law.weights(law)
+        squares = (weights**2).sum(axis=1)
+        excess = np.maximum(np.log(squares * weights.shape[1] * _LEAST_ATOMS), 0.0) / _SPREAD_SD**2
+        value -= 0.5 * (excess * _SPREAD_SD) ** 2
+        n = np.full((len(parameters), 1), float(observation.total.n))
+        if count.shape[1]:
+            n[:, 0], slope, log_prior, prior_slope = count_and_prior(observation.total, count[:, 0])
+            value += log_prior
+        # the Hessians
+        means = weights @ self._functions
+        scaled = self._observed - n * means
+        value -= 0.5 * (scaled**2).sum(axis=1)
+        by_weight = n * (scaled @ self._functions.T) - (2.0 * excess / squares)[:, None] * weights
+        by_n = (scaled * means).sum(axis=1)
+        # the gradients: their precision-weighted mean holds the score, and the differences from it hold the noise alone
+        predictors = beta @ x.T
+        mean = mean_of(observation.loss, predictors)
+        variance = mean * (1.0 - mean)
+        curvature = observation.loss.curvature(predictors)
+        rounds = observation.gradients.shape
+        drifts = ((weights * mean) @ x)[:, None] - (weights @ self._offsets).reshape(-1, *rounds)
+        rest = observation.gradients - n[:, :, None] * drifts
+        shares = self._precisions / self._precisions.sum()
+        score = shares @ rest
+        entries = (weights * variance) @ self._products
+        covariance = n[:, :, None] * self._symmetric(entries)
+        covariance[:, range(self.width), range(self.width)] += 1.0 / self._precisions.sum()
+        inverse = np.linalg.inv(covariance)
+        solved = (inverse @ score[:, :, None])[:, :, 0]
+        rest -= score[:, None]
+        value -= 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * (solved * score).sum(axis=1)
+        value -= 0.5 * (self._precisions @ (rest**2).sum(axis=2).T)
+        by_drift = shares[:, None] * solved[:, None] + self._precisions[:, None] * rest
+        by_entry = 0.5 * (solved[:, :, None] * solved[:, None] - inverse)[:, self._rows, self._columns] * self._doubled
+        forces, spreads = by_drift.sum(axis=1) @ x.T, by_entry @ self._products.T
+        by_weight += n * (mean * forces + variance * spreads - by_drift.reshape(len(n), -1) @ self._offsets.T)
+        by_n += (by_drift * drifts).sum(axis=(1, 2)) + (by_entry * entries).sum(axis=1)
+        by_predictor = n * weights * curvature * (forces + (1.0 - 2.0 * mean) * spreads)
+        gradient[:, : self.law.size] += self.law.gradient(law, weights, by_weight)
+        gradient[:, self.law.size :] += by_predictor @ x
+        if count.shape[1]:
+            gradient = np.concatenate([gradient, (by_n * slope + prior_slope)[:, None]], axis=1)
+        return value, gradient
+
+    def _prior(self, law: Floats, beta: Floats) -> tuple[Floats, Floats]:
+        scores = (law - self.law.prior_means) / self.law.prior_sds
+        value = -0.5 * (scores**2).sum(axis=1) - 0.5 * self.observation.precision * (beta**2).sum(axis=1)
+        gradient = np.concatenate([-scores / self.law.prior_sds, -self.observation.precision * beta], axis=1)
+        return value, gradient
+
+    def _symmetric(self, entries: Floats) -> Floats:
+        full = np.empty((len(entries), self.width, self.width))
+        full[:, self._rows, self._columns] = entries
+        full[:, self._columns, self._rows] = entries
+        return full
+
+
+def mean_of(loss: CurvedLoss, predictors: Floats) -> Floats:
+    """Return the mean of an outcome with the values 0 and 1, whose slope of the loss is mean - outcome."""
+    return loss.slope(predictors, np.zeros(1))

@@ -1,0 +1,151 @@
+"""Possible records of a design, drawn from a base law of the features; other laws of the features reweight them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.design import Design, Feature
+
+_GRID = np.linspace(-1.0, 1.0, 2049)
+_WIDER, _WIDEST = 1.3, 3.0
+"""Factors by which the two normal parts of a number's base law are wider than the law that it is adapted to."""
+_WIDEST_SHARE = 0.1
+_UNIFORM_SHARE = 0.1
+_MAX_LISTED_CODES = 4
+"""A column of numbers with at most this many codes has a probability for each code."""
+_VAGUE_SD = 0.4
+_SMALLEST_SD = 0.02
+_SEED = 20260
+
+
+@dataclass(frozen=True, eq=False)
+class BaseLaw:
+    """Independent laws of the features from which atoms are drawn.
+
+    Attributes:
+        means, sds: of each number scaled to [-1, 1]; unused for features with listed codes.
+        shares: for each feature with listed codes the probability of each code; None for other features.
+    """
+
+    means: Floats
+    sds: Floats
+    shares: tuple[Floats | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureAtoms:
+    """Records drawn from a base law.
+
+    Attributes:
+        codes: the codes of the features, shape (n_atoms, n_features).
+        values: the features that are numbers, scaled to [-1, 1], shape (n_atoms, n_features); 0 for texts.
+        rows: the rows of the design, shape (n_atoms, width).
+        log_base: the log density of each atom in the base law, up to a constant, shape (n_atoms,).
+        base: the base law.
+    """
+
+    codes: Integers
+    values: Floats
+    rows: Floats
+    log_base: Floats
+    base: BaseLaw
+
+    def adapted_base(self, weights: Floats) -> BaseLaw:
+        """Return the base law with the means, sds and shares of weighted atoms."""
+        means = weights @ self.values
+        sds = np.sqrt(np.maximum(weights @ (self.values - means) ** 2, _SMALLEST_SD**2))
+        shares = tuple(
+            None if old is None else np.asarray(np.bincount(self.codes[:, j], weights, len(old)), dtype=np.float64)
+            for j, old in enumerate(self.base.shares)
+        )
+        return BaseLaw(means, sds, shares)
+
+
+def n_listed(feature: Feature) -> int:
+    """Return the number of codes of a feature if each code has a probability of its own, else 0."""
+    column = feature.column
+    if not isinstance(column, NumericColumn):
+        return len(column.levels)
+    return column.steps + 1 if column.steps < _MAX_LISTED_CODES else 0
+
+
+def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
+    """Return a base law with the means and variances of rows of the design, as far as these are known.
+
+    Args:
+        design: the design; if it has no intercept, means are taken for zero.
+        moments: estimated means of products of a row's entries, shape (width, width).
+        error: the standard deviation of the errors of the moments.
+    """
+    means, sds, shares = [], [], []
+    first = int(design.intercept)
+    for feature in design.features:
+        size = n_listed(feature)
+        if isinstance(feature.column, NumericColumn):
+            trust = _VAGUE_SD**2 / (_VAGUE_SD**2 + error**2)
+            mean = trust * float(np.clip(moments[0, first], -1.0, 1.0)) if design.intercept else 0.0
+            variance = float(np.clip(moments[first, first] - mean**2, 0.0, 1.0))
+            trust = 1.0 / (1.0 + (error / _VAGUE_SD**2) ** 2)
+            means.append(mean)
+            sds.append(math.sqrt(max(trust * variance + (1.0 - trust) * _VAGUE_SD**2, error**2, _SMALLEST_SD**2)))
+            shares.append(np.full(size, 1.0 / size) if size else None)
+            first += 1
+        else:
+            estimates = np.clip(np.diag(moments)[first : first + size], 0.0, 1.0)
+            shares.append((estimates + error + 1e-3) / (estimates + error + 1e-3).sum())
+            means.append(0.0)
+            sds.append(1.0)
+            first += size
+    return BaseLaw(np.array(means), np.minimum(np.array(sds), 1.0), tuple(shares))
+
+
+def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
+    """Return atoms of a base law; equal arguments give equal atoms."""
+    rng = np.random.default_rng(_SEED)
+    k = len(design.features)
+    codes = np.zeros((n_atoms, k), dtype=np.int64)
+    values = np.zeros((n_atoms, k))
+    log_base = np.zeros(n_atoms)
+    levels = _even_points(n_atoms, k, rng)
+    for j, feature in enumerate(design.features):
+        shares, column = base.shares[j], feature.column
+        if shares is not None:
+            shares = (1.0 - _UNIFORM_SHARE) * shares / shares.sum() + _UNIFORM_SHARE / len(shares)
+            codes[:, j] = np.minimum(np.searchsorted(np.cumsum(shares), levels[:, j]), len(shares) - 1)
+            log_base += np.log(shares)[codes[:, j]]
+            if isinstance(column, NumericColumn):
+                values[:, j] = feature.scaled(codes[:, j])
+            continue
+        if not isinstance(column, NumericColumn):
+            raise TypeError("a text has listed codes")
+        density = _density(base.means[j], base.sds[j])
+        cumulated = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2.0)])
+        scaled = np.interp(levels[:, j], cumulated / cumulated[-1], _GRID)
+        ends = feature.scaled(np.array([0, column.steps]))  # one of the ends is -1 or 1
+        shares_of_range = (scaled + 1.0) / 2.0 if np.ptp(ends) >= 2.0 else (scaled - ends[0]) / np.ptp(ends)
+        codes[:, j] = np.clip(np.rint(shares_of_range * column.steps), 0, column.steps)
+        values[:, j] = feature.scaled(codes[:, j])
+        log_base += np.log(np.interp(values[:, j], _GRID, density) / cumulated[-1])
+    rows = design.rows(codes)
+    rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    return FeatureAtoms(codes, values, np.asarray(rows, dtype=np.float64), log_base, base)
+
+
+def _density(mean: float, sd: float) -> Floats:
+    def normal(width: float) -> Floats:
+        density = np.exp(-0.5 * ((_GRID - mean) / width) ** 2)
+        return np.asarray(density / density.sum())
+
+    near, far = normal(_WIDER * sd), normal(_WIDEST * sd)
+    return (1.0 - _WIDEST_SHARE) * near + _WIDEST_SHARE * far + 1e-9 / len(_GRID)
+
+
+def _even_points(n: int, k: int, rng: np.random.Generator) -> Floats:
+    """Return points in the unit cube that are evenly spread in every coordinate, shape (n, k)."""
+    ranks = np.argsort(rng.random((n, k)), axis=0)
+    return np.asarray((ranks + rng.random((n, k))) / n)

@@ -1,0 +1,135 @@
+"""A family of laws of the features: each law gives weights to atoms by an exponential family of moments."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.core.design import Design
+from dpbayes_cli.inference.derivatives.feature_atoms import FeatureAtoms
+
+_PLACE_SD = 0.5
+"""The prior standard deviation of the middle of a number that is scaled to [-1, 1]."""
+_TYPICAL_PRECISION, _LOG_PRECISION_SD = 8.0, 1.2
+_EXTREME = 8.0
+"""A log precision is cut at this distance from that of the base law, so that weights are finite."""
+_SKEW_SD = 0.5
+_FAR = 3.0
+"""Beyond so many standard deviations the skewness has no more effect."""
+_LEVEL_SD = 1.5
+_NUMBERS_SD, _MIXED_SD, _LEVELS_SD = 0.35, 0.5, 0.7
+"""Prior standard deviations of the interaction of two numbers, of a number and a level, and of two levels."""
+_MANY_AXES = 4.5
+"""If there are more numbers and levels than this, the standard deviations of interactions are smaller by the root of
+the ratio, because the matrix of interactions would otherwise rarely be that of a normal law."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureLaw:
+    """The weights of atoms as a function of parameters with independent normal priors.
+
+    The parameters are, in this order: the slope, log precision and skewness of each number; the log weight of each
+    level; the interaction of each pair of numbers or levels of different features. Numbers are standardized by the base
+    law of the atoms: z = (x - mean) / sd. An atom has the log weight
+
+        slope z - exp(log precision) z^2 / 2 + skewness z^3 / 6, summed over numbers, + the log weights of its levels
+        + interaction * z_i z_j, summed over pairs of numbers or levels (for a level z is its centered indicator)
+        - its log density in the base law.
+
+    Attributes:
+        statistics: what the natural parameters multiply, shape (n_statistics, n_atoms).
+        log_base: the log density of each atom in the base law, shape (n_atoms,).
+        n_numbers, n_levels: the number of numbers and of level weights.
+        prior_means, prior_sds: of the parameters, shape (n_parameters,).
+    """
+
+    statistics: Floats
+    log_base: Floats
+    n_numbers: int
+    n_levels: int
+    prior_means: Floats
+    prior_sds: Floats
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return len(self.prior_means)
+
+    def weights(self, parameters: Floats) -> Floats:
+        """Return the weights of the atoms, which sum to 1, for parameters of shape (n, n_parameters)."""
+        log_weights = self._natural(parameters) @ self.statistics - self.log_base
+        weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def gradient(self, parameters: Floats, weights: Floats, slopes: Floats) -> Floats:
+        """Return the gradient of a function of the weights with respect to the parameters.
+
+        Args:
+            parameters: shape (n, n_parameters).
+            weights: the weights of these parameters, shape (n, n_atoms).
+            slopes: the gradient of the function with respect to the weights, as if they were free, of that shape.
+        """
+        slopes = weights * (slopes - (weights * slopes).sum(axis=1, keepdims=True))
+        gradient = slopes @ self.statistics.T
+        log_precision = parameters[:, self._precisions]
+        gradient[:, self._precisions] *= np.where(
+            np.abs(log_precision) < _EXTREME, np.exp(np.clip(log_precision, -_EXTREME, _EXTREME)), 0.0
+        )
+        return np.asarray(gradient)
+
+    def _natural(self, parameters: Floats) -> Floats:
+        natural = parameters.copy()
+        natural[:, self._precisions] = np.exp(np.clip(parameters[:, self._precisions], -_EXTREME, _EXTREME))
+        return natural
+
+    @property
+    def _precisions(self) -> slice:
+        return slice(self.n_numbers, 2 * self.n_numbers)
+
+
+def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
+    """Return the family of laws on given atoms."""
+    base, k = atoms.base, len(design.features)
+    numbers = [j for j in range(k) if base.shares[j] is None]
+    z = (atoms.values[:, numbers] - base.means[numbers]) / base.sds[numbers]
+    axes, owners = [*z.T], [*numbers]
+    indicators = []
+    for j, shares in enumerate(base.shares):
+        if shares is not None:
+            levels = range(1, len(shares)) if len(shares) == 2 else range(len(shares))
+            for level in levels:
+                indicators.append((atoms.codes[:, j] == level).astype(np.float64))
+                axes.append(indicators[-1] - shares[level])
+                owners.append(j)
+    pairs = _pairs(owners)
+    kinds = (pairs < len(numbers)).sum(axis=1)
+    axes_array = np.array(axes).reshape(len(axes), -1)
+    products = axes_array[pairs[:, 0]] * axes_array[pairs[:, 1]]
+    statistics = [
+        z.T,
+        -0.5 * z.T**2,
+        np.clip(z.T, -_FAR, _FAR) ** 3 / 6.0,
+        np.array(indicators).reshape(-1, len(z)),
+        products,
+    ]
+    spread_of_pairs = min(1.0, (_MANY_AXES / max(len(axes), 1)) ** 0.5)
+    ones = np.ones(len(numbers))
+    sds = base.sds[numbers]
+    means = [-base.means[numbers] / sds, np.log(_TYPICAL_PRECISION * sds**2), 0.0 * ones]
+    spreads = [_PLACE_SD / sds, _LOG_PRECISION_SD * ones, _SKEW_SD * ones, np.full(len(indicators), _LEVEL_SD)]
+    return FeatureLaw(
+        np.concatenate(statistics),
+        atoms.log_base,
+        len(numbers),
+        len(indicators),
+        np.concatenate([*means, np.zeros(len(indicators) + len(pairs))]),
+        np.concatenate([*spreads, spread_of_pairs * np.array([_LEVELS_SD, _MIXED_SD, _NUMBERS_SD])[kinds]]),
+    )
+
+
+def _pairs(owners: list[int]) -> Integers:
+    pairs = [(i, j) for i, j in itertools.combinations(range(len(owners)), 2) if owners[i] != owners[j]]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)

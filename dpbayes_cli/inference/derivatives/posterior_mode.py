@@ -1,0 +1,109 @@
+"""The mode of the posterior given noisy derivatives, on atoms of laws that come closer to that of the mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.noisy_observation import NoisyDerivatives
+from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
+from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
+from dpbayes_cli.inference.derivatives.hamiltonian import factor_at
+from dpbayes_cli.inference.derivatives.latent_count import start_of
+
+_N_ATOMS, _MORE_ATOMS, _MANY_FEATURES = 512, 768, 5
+"""The number of atoms, with at most and with more than so many features."""
+_PASSES = 3
+"""How often atoms are drawn."""
+_MAX_STEPS = 40, 80
+"""The largest numbers of steps before and after coordinates are those of the curvature."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """The mode of a density, shape (size,), and its log density."""
+
+    density: DerivativeDensity
+    point: Floats
+    value: float
+
+    @property
+    def coefficients(self) -> Floats:
+        """The coefficients at the mode, shape (width,)."""
+        return np.asarray(self.density.parts(self.point[None])[1][0])
+
+
+def find_mode(observation: NoisyDerivatives) -> Mode:
+    """Return the mode; the same observation gives the same mode."""
+    n = _guess_count(observation)
+    base = _first_base(observation, n)
+    mode = _mode_on(observation, base, n, None)
+    for _ in range(_PASSES - 1):
+        weights = mode.density.law.weights(mode.point[None, : mode.density.law.size])[0]
+        base, n = mode.density.atoms.adapted_base(weights), float(mode.density.records(mode.point[None])[0])
+        mode = _mode_on(observation, base, n, mode)
+    return mode
+
+
+def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode | None) -> Mode:
+    """Return the mode on atoms of a base law, found from that on other atoms and from plug-in coefficients."""
+    n_atoms = _N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS
+    density = DerivativeDensity(observation, make_atoms(observation.design, base, n_atoms), n)
+    start, law, width = density.start(), density.law, density.width
+    start[: 2 * law.n_numbers] = 0.0  # the base law's own middle and precision
+    start[law.size + width :] = start_of(observation.total, n)
+    if last is not None:
+        start[2 * law.n_numbers :] = last.point[2 * law.n_numbers :]
+    starts = [start]
+    if last is None:
+        starts.append(start.copy())
+        starts[1][law.size : law.size + width] = plug_in(observation)[0]
+    return max((Mode(density, *maximize(density, each)) for each in starts), key=lambda mode: mode.value)
+
+
+def maximize(density: DerivativeDensity, start: Floats) -> tuple[Floats, float]:
+    """Return a point with a gradient near zero, and its log density."""
+    from scipy.optimize import minimize
+
+    point, value = start, -np.inf
+    factor = np.diag(np.concatenate([density.law.prior_sds, np.ones(density.size - density.law.size)]))
+    for max_steps in _MAX_STEPS:
+
+        def negative(z: Floats, origin: Floats = point, factor: Floats = factor) -> tuple[float, Floats]:
+            value, gradient = density((origin + factor @ z)[None])
+            return -float(value[0]), -gradient[0] @ factor
+
+        found = minimize(
+            negative, np.zeros(density.size), jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 20}
+        )
+        point, value = point + factor @ found.x, -float(found.fun)
+        factor = factor_at(density, point)
+    return np.asarray(point), value
+
+
+def plug_in(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
+    """Return the mean and the covariance of the coefficients if the last derivatives were exact."""
+    hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
+    curvatures, vectors = np.linalg.eigh(hessian)
+    hessian = (vectors * np.maximum(curvatures, 0.0)) @ vectors.T
+    covariance = np.linalg.inv(hessian + observation.precision * np.eye(len(point)))
+    return covariance @ (gradient + hessian @ point), covariance
+
+
+def _first_base(observation: NoisyDerivatives, n: float) -> BaseLaw:
+    """Return a base law from the first round, at coefficients 0, where the curvature is the same for all records."""
+    curvature = n * float(observation.loss.curvature(np.zeros(1))[0])
+    return base_from_moments(
+        observation.design, observation.hessians[0] / curvature, float(observation.hessian_sds[0, 0]) / curvature
+    )
+
+
+def _guess_count(observation: NoisyDerivatives) -> float:
+    if observation.total.kind != "unbounded":
+        return float(observation.total.n)
+    curvature = float(observation.loss.curvature(np.zeros(1))[0])
+    if observation.design.intercept:
+        return max(float(observation.hessians[0, 0, 0]) / curvature, 10.0)
+    return max(float(np.trace(observation.hessians[0])) / (curvature * observation.design.radius**2), 10.0)

@@ -1,0 +1,1 @@
+"""Tests of posteriors given noisy derivatives."""

@@ -1,0 +1,177 @@
+"""Studies of posteriors given noisy derivatives: records, noisy rounds at public points, posterior, coverage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.special import expit, ndtr, ndtri
+
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.design import Design, Feature
+from dpbayes_cli.core.losses import CurvedLoss, LogisticLoss
+from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
+from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
+from dpbayes_cli.inference.posterior import Effort, Posterior
+from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.privacy.noisy_descent import mu_of_statement
+
+Kind = Literal["normal", "binary", "categorical", "skewed", "mixed"]
+SHARES = np.array([[0.05, 0.03], [0.08, 0.04], [0.10, 0.05], [0.45, 0.20]])
+"""The shares of gradient and Hessian in mu^2, by round."""
+DELTA = 1e-6
+LOGISTIC = LogisticLoss()
+LEVELS = 4
+_STEPS = 1 << 12
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a study: the kind and number of features, the number of records, and epsilon."""
+
+    kind: Kind
+    d: int
+    n: int
+    epsilon: float
+
+    def __str__(self) -> str:
+        return f"{self.kind}-d{self.d}-n{self.n}-eps{self.epsilon:g}"
+
+    def kinds(self) -> list[Kind]:
+        if self.kind != "mixed":
+            return [self.kind] * self.d
+        return [("normal", "binary", "skewed")[j % 3] for j in range(self.d)]
+
+    def design(self) -> Design:
+        def feature(j: int, kind: Kind) -> Feature:
+            if kind in {"normal", "skewed"}:
+                return Feature(NumericColumn(f"x{j}", -1.0, 1.0, _STEPS))
+            size = 2 if kind == "binary" else LEVELS
+            return Feature(Column(f"x{j}", tuple(str(level) for level in range(size))))
+
+        return Design(tuple(feature(j, kind) for j, kind in enumerate(self.kinds())))
+
+    def codes(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw features: a normal copula with random correlations, and the margins of the cell."""
+        loadings = rng.normal(0.0, 0.6, (self.d, 2))
+        covariance = loadings @ loadings.T + np.eye(self.d)
+        covariance /= np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+        z = rng.multivariate_normal(np.zeros(self.d), covariance, n, method="cholesky")
+        codes = np.empty((n, self.d), dtype=np.int64)
+        for j, kind in enumerate(self.kinds()):
+            if kind in {"normal", "skewed"}:
+                # normal: bounds at 4 standard deviations from a middle near the mean; skewed: log-normal
+                scaled = rng.uniform(-0.2, 0.2) + z[:, j] / 4.0
+                if kind == "skewed":
+                    scaled = np.exp(0.7 * z[:, j]) / 4.0 - 1.0
+                codes[:, j] = np.rint((np.clip(scaled, -1.0, 1.0) + 1.0) / 2.0 * _STEPS)
+            else:
+                size = 2 if kind == "binary" else LEVELS
+                shares = rng.dirichlet(np.full(size, 4.0))
+                codes[:, j] = np.searchsorted(ndtri(np.cumsum(shares)[:-1]), z[:, j])
+        return codes
+
+
+def observe(
+    design: Design,
+    rows: Floats,
+    outcomes: Floats,
+    epsilon: float,
+    rng: np.random.Generator,
+    loss: CurvedLoss = LOGISTIC,
+    total: RecordCount | None = None,
+) -> NoisyDerivatives:
+    """Simulate the release: noisy gradients and Hessians at four points, each the mode given the rounds before."""
+    mu = mu_of_statement(epsilon, DELTA)
+    width, norm = design.width, design.row_norm
+    empty = np.empty((0, width))
+    observation = NoisyDerivatives(
+        design,
+        loss,
+        1.0,
+        empty,
+        empty,
+        np.empty((0, width, width)),
+        np.empty(0),
+        np.empty((0, 2)),
+        total or RecordCount("known", len(rows)),
+    )
+    for share in SHARES:
+        point = next_point(observation)
+        steepest = float(loss.slope(np.array([min(norm * np.linalg.norm(point), np.abs(point).sum())]), np.zeros(1))[0])
+        gradient_sd = 2.0 * norm * steepest / (mu * math.sqrt(share[0]))
+        hessian_sd = math.sqrt(2.0) * loss.curvature_bound * norm**2 / (mu * math.sqrt(share[1]))
+        predictors = rows @ point
+        gradient = -(loss.slope(predictors, outcomes) @ rows) + rng.normal(0.0, gradient_sd, width)
+        noise = rng.normal(0.0, hessian_sd, (width, width))
+        noise = np.triu(noise, 1) / math.sqrt(2.0) + np.tril(noise).T * np.eye(width)
+        noise += np.triu(noise, 1).T
+        hessian = (rows * loss.curvature(predictors)[:, None]).T @ rows + noise
+        observation = replace(
+            observation,
+            points=np.vstack([observation.points, point]),
+            gradients=np.vstack([observation.gradients, gradient]),
+            hessians=np.concatenate([observation.hessians, hessian[None]]),
+            gradient_sds=np.append(observation.gradient_sds, gradient_sd),
+            hessian_sds=np.vstack([observation.hessian_sds, [hessian_sd, hessian_sd / math.sqrt(2.0)]]),
+        )
+    return observation
+
+
+def simulated(
+    cell: Cell, rng: np.random.Generator, loss: CurvedLoss = LOGISTIC, total: RecordCount | None = None
+) -> tuple[Floats, NoisyDerivatives]:
+    """Draw coefficients from their prior, records and a release; return the coefficients and the observation."""
+    design = cell.design()
+    beta = rng.standard_normal(design.width)
+    rows = design.rows(cell.codes(cell.n, rng))
+    rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    mean = (expit if isinstance(loss, LogisticLoss) else ndtr)(rows @ beta)
+    outcomes = (rng.random(cell.n) < mean).astype(np.float64)
+    return beta, observe(design, rows, outcomes, cell.epsilon, rng, loss, total)
+
+
+class Study(NamedTuple):
+    """Results by data set and coefficient: whether the interval covers, the squared error, the sd."""
+
+    covered: Floats
+    squared_errors: Floats
+    sds: Floats
+
+    def __str__(self) -> str:
+        return (
+            f"coverage {self.covered.mean():.3f} +- {self.covered.mean(axis=1).std() / len(self.covered) ** 0.5:.3f}"
+            f", RMSE {self.squared_errors.mean() ** 0.5:.3f}, mean sd {(self.sds**2).mean() ** 0.5:.3f}"
+        )
+
+
+Inference = Callable[[NoisyDerivatives, np.random.Generator], Posterior]
+
+
+def noise_aware(observation: NoisyDerivatives, rng: np.random.Generator) -> Posterior:
+    return infer(observation, "noise-aware", 400, rng, Effort())
+
+
+def naive(observation: NoisyDerivatives, rng: np.random.Generator) -> Posterior:
+    return infer(observation, "naive", 400, rng, Effort())
+
+
+def study(cell: Cell, trials: int, seed: int, inference: Inference = noise_aware) -> Study:
+    """Return the coverage of 90 % intervals, and errors of posterior means."""
+    results = []
+    for trial in range(trials):
+        rng = np.random.default_rng([seed, trial])
+        beta, observation = simulated(cell, rng)
+        posterior = inference(observation, rng)
+        low, mean, high, sd = (
+            np.array([each.quantiles["q05"] for each in posterior.marginals]),
+            np.array([each.mean for each in posterior.marginals]),
+            np.array([each.quantiles["q95"] for each in posterior.marginals]),
+            np.array([each.sd for each in posterior.marginals]),
+        )
+        results.append(((low <= beta) & (beta <= high), (mean - beta) ** 2, sd))
+    return Study(*(np.array(each, dtype=np.float64) for each in zip(*results, strict=True)))
