@@ -24,6 +24,7 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySequences, NoisySums, NoisyTables
+from dpbayes_cli.core.record_law import LatentSums, RecordLaw
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.statistic import Cells, CountAt, ExactEvidence, Expression, ProductOf, Statistic
@@ -307,12 +308,7 @@ def test_observation_fits_the_statistic(instance: Instance, relation: Neighbors,
     assert isinstance(observation, NoisyCounts | NoisySums)
     assert [value for value in observation.observed if value is not None] == released
     if isinstance(observation, NoisySums):
-        points = observation.law.draw_prior(5, np.random.default_rng(0))
-        mean, covariance = observation.law.moments(points)
-        k = len(released)
-        assert (mean.shape, covariance.shape) == ((5, k), (5, k, k))
-        assert observation.law.parameters(points).shape == (5, len(model.parameters))
-        assert np.isfinite(observation.law.log_prior(points)).all()
+        check_law(observation.law, len(released), len(model.parameters))
         last = step.statistic.expressions[-1]
         counts = isinstance(last, ProductOf) and not last.roles
         assert observation.valid == (last.weight if isinstance(last, ProductOf) and counts else 0)
@@ -322,6 +318,23 @@ def test_observation_fits_the_statistic(instance: Instance, relation: Neighbors,
     assert observation.total.kind == expected
     if isinstance(observation, NoisyCounts):
         assert sum(model.predictive([1.0 / len(model.parameters)] * len(model.parameters)).values()) == pytest.approx(1)
+
+
+def check_law(law: RecordLaw | LatentSums, n_components: int, n_parameters: int) -> None:
+    """The shapes of what a law returns at points, which are finite."""
+    rng = np.random.default_rng(0)
+    if isinstance(law, RecordLaw):
+        points = law.draw_prior(5, rng)
+        mean, covariance = law.moments(points)
+        assert (mean.shape, covariance.shape) == ((5, n_components), (5, n_components, n_components))
+        assert law.parameters(points).shape == (5, n_parameters)
+        assert np.isfinite(law.log_prior(points)).all()
+        return
+    points, totals = 0.1 * rng.standard_normal((5, law.dimension)), np.full(5, 100.0)
+    log_prior, sums, _ = law.evaluate(points, totals)
+    assert np.isfinite(log_prior).all()
+    assert sums.shape == (5, n_components)
+    assert law.draw_parameters(points, totals, rng).shape == (5, n_parameters)
 
 
 def check_tables(model: Model, observation: NoisyTables, policy: RecordPolicy, expected: str) -> None:

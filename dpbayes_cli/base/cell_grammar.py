@@ -54,6 +54,8 @@ POINT = NumberMarks()
 def normal_cell(text: str) -> str:
     """Return the normal form of a cell; two cells mean the same level if their normal forms are equal."""
     stripped = text.strip(BLANKS)
+    if stripped[:1] not in "+-0" and "." not in stripped:
+        return stripped
     match = _INTEGER.fullmatch(stripped)
     return f"{match[1] or ''}{match[2]}" if match else stripped
 

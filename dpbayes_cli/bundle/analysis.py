@@ -71,13 +71,15 @@ def analyze(
     """
     from dpbayes_cli.inference.solve import infer
 
-    model = require_type(model, NoisyStatistics)
     spec.check_samples(model)
-    observation = mechanism.observation(model, spec.policy, released.values, released.noise, n_records)
+    observation = mechanism.observation(model, spec.policy, released.values, released.noise, n_records, released.points)
     options = msgspec.structs.asdict(spec.inference_options)
     valid_records = _valid_records(spec, model, observation, n_records)
     if isinstance(observation, NoisyGroups):
-        return replace(_analyze_groups(model, observation, seed, **options), valid_records=valid_records)
+        return replace(
+            _analyze_groups(require_type(model, NoisyStatistics), observation, seed, **options),
+            valid_records=valid_records,
+        )
     method, samples = options.pop("method"), options.pop("samples")
     if options.pop("count_prior", "") == "uniform" and isinstance(observation, NoisySums):
         observation = replace(observation, total=replace(observation.total, prior="uniform"))

@@ -42,7 +42,7 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.private_choice import Chosen, bounds_in, parents_in
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import GroupNames
-from dpbayes_cli.inference.posterior import Marginal
+from dpbayes_cli.inference.posterior import QUANTILES, Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.lazy_numpy import np
@@ -77,6 +77,7 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
         n_records=n_records,
         statistics=[ReleasedStatistic(**described) for described in payload.described()],
         noise=Noise(**payload.noise.serialize()),
+        points=list(map(list, payload.points)) or UNSET,
         **_choice_parts(payload.chosen),
     )
 
@@ -136,8 +137,10 @@ def assemble(
         sensitivity_l1=None if final_step.rows else final_step.statistic.sensitivity_l1,
         bounds=draw.bounds,
         structure=draw.structure,
+        points=draw.points,
         guarantee=guarantee_part(plan.guarantee, spec.privacy.neighbors, stated_delta),
         posterior={name: summary(marginal) for name, marginal in summaries},
+        effects=effects(analysis),
         width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries if has_widths},
         posterior_predictive=analysis.predictive,
         inference=msgspec.structs.replace(
@@ -158,6 +161,18 @@ def assemble(
     remember(document, spec, model)
     stated = msgspec.structs.replace(document, results=stated_results(document, analysis.samples))
     return remember(stated, spec, model)
+
+
+def effects(analysis: Analysis) -> dict[str, ParameterSummary] | UnsetType:
+    """Return the effects that a document states; released draws are too few for intervals, and have none."""
+    if analysis.drawn:
+        return UNSET
+    summaries = {}
+    for effect in analysis.model.effects:
+        values = effect.of_samples(analysis.samples)
+        quantiles = dict(zip(QUANTILES, map(float, np.quantile(values, list(QUANTILES.values()))), strict=True))
+        summaries[effect.name] = summary(Marginal(float(values.mean()), float(values.std()), quantiles, 0.0, 0.0))
+    return summaries or UNSET
 
 
 def differing_groups(keys: Sequence[GroupKey], analysis: Analysis) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from dpbayes_cli.bundle.document_parts import (
     LedgerReference,
     Noise,
     ParameterSummary,
+    Points,
     ReleasedBounds,
     ReleasedGroups,
     ReleasedGuarantee,
@@ -55,6 +56,7 @@ class SealedDraw(DocumentPart, frozen=True, kw_only=True):
     log_weight: float | UnsetType = UNSET
     bounds: ReleasedBounds | UnsetType = UNSET
     structure: Structure | UnsetType = UNSET
+    points: Points | UnsetType = UNSET
 
     def payload(self) -> bytes:
         """Return the bytes that the ledger seals."""
@@ -111,11 +113,16 @@ class ReleaseDocument(DocumentPart, frozen=True, kw_only=True, dict=True):
         about("the bounds that the first step found privately; absent if the request states bounds"),
     ] = UNSET
     structure: Structure | UnsetType = UNSET
+    points: Points | UnsetType = UNSET
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]
     results: Annotated[
         list[StatedResult] | UnsetType,
         about("the numbers that the first sentence of the result states; absent if an earlier version wrote this"),
+    ] = UNSET
+    effects: Annotated[
+        dict[str, ParameterSummary] | UnsetType,
+        about("numbers in the units of the data that follow from several parameters: odds ratios; absent without any"),
     ] = UNSET
     width: dict[str, Width]
     posterior_predictive: dict[str, float]

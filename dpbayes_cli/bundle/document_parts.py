@@ -76,6 +76,14 @@ Structure = Annotated[
 ]
 
 
+Points = Annotated[
+    list[list[int]],
+    about(
+        "the coefficients, in units of 1/1024, at which each round's derivatives were released; absent without rounds"
+    ),
+]
+
+
 class ReleasedBounds(DocumentPart, frozen=True, kw_only=True):
     """The bounds of the statistics, if they were found privately."""
 

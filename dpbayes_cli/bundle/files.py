@@ -40,11 +40,13 @@ def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
     if not isinstance(groups, msgspec.UnsetType):
         noise = parse_noise(msgspec.to_builtins(document.noise), [groups.noise_scale])
         return Payload(tuple(groups.components), tuple(groups.values), noise, keys=found_keys(document))
+    points = document.points
     return Payload(
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
         parse_noise(msgspec.to_builtins(document.noise), [statistic.noise_scale for statistic in document.statistics]),
         chosen_in(document),
+        points=() if isinstance(points, msgspec.UnsetType) else tuple(map(tuple, points)),
     )
 
 

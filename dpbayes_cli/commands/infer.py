@@ -83,7 +83,7 @@ def _infer_bundle(
     from msgspec import UNSET
     from msgspec.structs import replace
 
-    from dpbayes_cli.bundle.assemble import differing_groups, inference_report, summary
+    from dpbayes_cli.bundle.assemble import differing_groups, effects, inference_report, summary
     from dpbayes_cli.bundle.document_parts import Width
     from dpbayes_cli.bundle.files import STATES, keys_of, rounded_states, states_csv
     from dpbayes_cli.bundle.group_table import write_groups
@@ -114,6 +114,7 @@ def _infer_bundle(
         posterior=posterior,
         width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named if has_widths},
         inference=report,
+        effects=effects(analysis),
         extreme_larger_groups=UNSET,
     )
     shown = replace(shown, **differing_groups(keys_of(document, document.spec), analysis))
@@ -129,6 +130,7 @@ def _infer_bundle(
         "prior": msgspec.to_builtins(spec.prior),
         "results": msgspec.to_builtins(shown.results),
         "posterior": msgspec.to_builtins(posterior),
+        **({} if shown.effects is UNSET else {"effects": msgspec.to_builtins(shown.effects)}),
         "posterior_predictive": analysis.predictive,
         "inference": msgspec.to_builtins(report),
         "seed": again.seed,

@@ -47,12 +47,26 @@ class Feature:
 
     def scaled(self, codes: Integers) -> Floats:
         """Return the numbers that codes stand for, scaled to [-1, 1], shape (n_records,)."""
-        column = self.column
-        if not isinstance(column, NumericColumn):
+        column, origin = self.numbers, self.zero
+        scaled = (column.lower + codes * column.step - origin) / self.reach
+        return np.asarray(np.clip(scaled, -1.0, 1.0), dtype=np.float64)
+
+    @property
+    def numbers(self) -> NumericColumn:
+        """The column of numbers; a column of texts is a ``TypeError``."""
+        if not isinstance(self.column, NumericColumn):
             raise TypeError("levels become indicators, not scaled numbers")
-        origin = (column.lower + column.upper) / 2.0 if self.origin is None else self.origin
-        reach = max(column.upper - origin, origin - column.lower)
-        return np.asarray(np.clip((column.lower + codes * column.step - origin) / reach, -1.0, 1.0), dtype=np.float64)
+        return self.column
+
+    @property
+    def zero(self) -> float:
+        """The number that is scaled to 0."""
+        return (self.numbers.lower + self.numbers.upper) / 2.0 if self.origin is None else self.origin
+
+    @property
+    def reach(self) -> float:
+        """The distance from ``zero`` to the farther bound, which is scaled to 1."""
+        return max(self.numbers.upper - self.zero, self.zero - self.numbers.lower)
 
 
 @dataclass(frozen=True)

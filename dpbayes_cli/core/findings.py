@@ -37,6 +37,20 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Effect:
+    """A number in the units of the data that follows from several parameters, such as an odds ratio.
+
+    Attributes:
+        fact: the clause that a result states if this effect is the largest one.
+        of_samples: a function of samples of all parameters, from shape (n_samples, n_parameters) to shape (n_samples,).
+    """
+
+    name: str
+    fact: Fact
+    of_samples: Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
 class Findings:
     """The most important results of a release.
 

@@ -52,9 +52,19 @@ class Mechanism(ABC):
         return for_units(require_type(model, BoundedStatistics).statistic(policy), policy)
 
     def observation(
-        self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+        self,
+        model: Model,
+        policy: RecordPolicy,
+        released: Sequence[int],
+        noise: NoiseLaw,
+        n_records: int | None,
+        points: Sequence[tuple[int, ...]] = (),
     ) -> NoisyObservation:
-        """Return the noisy observation from which the posterior is inferred; see ``NoisyStatistics.observation``."""
+        """Return the noisy observation from which the posterior is inferred; see ``NoisyStatistics.observation``.
+
+        Args:
+            points: the public points of each round; empty if there are no rounds.
+        """
         return require_type(model, NoisyStatistics).observation(policy, released, noise, n_records)
 
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, LargerGroups, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.core.findings import Effect, Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
 from dpbayes_cli.core.inference_options import InferenceOptions
 from dpbayes_cli.core.model_sections import ModelSection
@@ -69,6 +69,8 @@ class Model(ABC):
     """The options that the model's inference reads."""
     default_mechanism: ClassVar[str] = "laplace"
     """The mechanism for requests that do not name one."""
+    default_with_delta: ClassVar[str] = ""
+    """The mechanism for requests that do not name one but state a delta; empty if this is ``default_mechanism``."""
     suggested_for: ClassVar[str] = ""
     """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
     bound_keys: ClassVar[tuple[str, ...]] = ()
@@ -130,6 +132,11 @@ class Model(ABC):
     def with_parents(cls, domain: Section, parents: Parents) -> Section:
         """Return a domain with the privately chosen parents of its variables."""
         raise TypeError(f"{cls.name} has no trees that can be chosen privately")
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """For each reported parameter, the index of its component in the inferred posterior."""
+        return tuple(range(len(self.parameters)))
 
     @property
     @abstractmethod
@@ -214,6 +221,11 @@ class Model(ABC):
     def variance_at(self, mean: float) -> float | None:
         """Return the variance of a record whose mean is known, under the model; None if the model estimates it."""
         return None
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """Numbers in the units of the data that follow from several parameters, such as odds ratios."""
+        return ()
 
     @property
     def main_fact(self) -> Fact:
@@ -334,8 +346,3 @@ class NoisyStatistics(BoundedStatistics):
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw parameters and records; return the parameters and the values of the given statistic."""
         return self.simulated(policy, n_records, rng)
-
-    @property
-    def components(self) -> tuple[int, ...]:
-        """For each reported parameter, the index of its component in the inferred posterior."""
-        return tuple(range(len(self.parameters)))

@@ -10,7 +10,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.losses import CurvedLoss
-from dpbayes_cli.core.record_law import RecordLaw, ScalarLaw
+from dpbayes_cli.core.record_law import LatentSums, RecordLaw, ScalarLaw
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -74,12 +74,12 @@ class NoisySums:
     with independent noise on each component. ``total`` states the law of m. Inference conditions on ``observed`` alone.
 
     Attributes:
-        law: the prior and the law of one record's contribution.
+        law: the prior and the law of one record's contribution, or of the sum itself.
         valid: the amount that each valid record adds to the last component; 0 if the last component does not count
             valid records.
     """
 
-    law: RecordLaw
+    law: RecordLaw | LatentSums
     observed: tuple[int, ...]
     noise: NoiseLaw
     total: RecordCount

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -74,6 +75,50 @@ class RecordLaw(ABC):
             observed: the privatized statistic; if no data set has this statistic, the nearest possible one is used.
             n_records: the record count that is treated as exact.
         """
+
+
+class LatentSums(ABC):
+    """The prior law of sums over all records, and the law of the parameters given these sums.
+
+    Points are unconstrained coordinates, shape (n, dimension). The number of records is one more coordinate.
+    """
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """The number of coordinates."""
+
+    @abstractmethod
+    def evaluate(
+        self, points: Floats, totals: Floats
+    ) -> tuple[Floats, Floats, Callable[[Floats], tuple[Floats, Floats]]]:
+        """Return the log prior density of points, the sums, and a function that returns gradients.
+
+        Args:
+            points: shape (n, dimension).
+            totals: the numbers of records, shape (n,).
+
+        Returns:
+            The log density of the coordinates given the number of records, shape (n,); the sums, in units of the
+            integer statistic, shape (n, n_components); and a function of a gradient by the sums that returns the
+            gradient of the log density plus the sums times that gradient, by coordinates and by totals.
+        """
+
+    @abstractmethod
+    def draw_parameters(self, points: Floats, totals: Floats, rng: np.random.Generator) -> Floats:
+        """Draw the reported parameters given the sums, shape (n, n_parameters)."""
+
+    @abstractmethod
+    def data_variance(self, points: Floats, totals: Floats, rng: np.random.Generator) -> Floats:
+        """Return the variance of each reported parameter given the sums, averaged over points, (n_parameters,)."""
+
+    @abstractmethod
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw the reported parameters from the plug-in posterior; see ``RecordLaw.draw_plug_in``."""
+
+    def warning(self, points: Floats) -> str:
+        """Return a warning about the law's approximations for readers of the posterior; empty if there is none."""
+        return ""
 
 
 class ScalarLaw(RecordLaw):

@@ -50,6 +50,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "gibbs-posterior": "dpbayes_cli.mechanisms.gibbs_posterior:GibbsPosterior",
         "laplace": "dpbayes_cli.mechanisms.laplace:Laplace",
         "map": "dpbayes_cli.mechanisms.map:Map",
+        "noisy-newton": "dpbayes_cli.mechanisms.noisy_newton:NoisyNewton",
         "ops": "dpbayes_cli.mechanisms.ops:Ops",
         "rdp-concentrated": "dpbayes_cli.mechanisms.rdp_concentrated:RdpConcentrated",
         "rdp-diffuse": "dpbayes_cli.mechanisms.rdp_diffuse:RdpDiffuse",

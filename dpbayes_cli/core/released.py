@@ -33,6 +33,7 @@ class Payload:
         values: the privatized integers, one for each of ``names``.
         noise: the law of the noise that was added.
         chosen: the bounds or the structure that were chosen privately; None if they were stated.
+        points: the public points at which derivatives were released, one for each round; empty if there are no rounds.
         keys: the published keys of groups; None if the keys are listed, or there are no groups.
     """
 
@@ -41,6 +42,7 @@ class Payload:
     noise: NoiseLaw
     chosen: Chosen | None = None
     keys: tuple[str, ...] | None = None
+    points: tuple[tuple[int, ...], ...] = ()
 
     def described(self) -> list[dict[str, Any]]:
         """Return name, value and noise scale of each component as a JSON object."""

@@ -22,7 +22,8 @@ from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.langevin import Normals
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import BELOW_TARGET, UNTEMPERED, Calibrator, LangevinOptions
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import UNTEMPERED, Calibrator, LangevinOptions
+from dpbayes_cli.mechanisms.samplers.stated_mu import BELOW_TARGET
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy import noisy_descent
 from dpbayes_cli.privacy.conversions import bisect_floats, bounded_range_rdp

@@ -9,12 +9,13 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import Floats, normalized_rows
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums
-from dpbayes_cli.core.record_law import ScalarLaw
+from dpbayes_cli.core.record_law import LatentSums, ScalarLaw
 from dpbayes_cli.inference.counts.count_windows import prior_term
 from dpbayes_cli.inference.dirichlet_rows import draw_theta
 from dpbayes_cli.inference.posterior import Effort, Method
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.infer_sums import draw_plug_in
+from dpbayes_cli.inference.sums.latent_sums import LatentSumsSampler
 from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
@@ -91,6 +92,11 @@ def _draw_sums(alike: Sequence[NoisySums], n_draws: int, rng: np.random.Generato
     if isinstance(law, ScalarLaw):
         return grid_density(observation, law, observed).draw(n_draws, rng)[..., None]
     chains, draws = min(_SHORT_CHAINS if short_warm_up else _CHAINS, n_draws), []
+    if isinstance(law, LatentSums):
+        sampled = LatentSumsSampler(observation, law, observed, chains, rng).run(-(-n_draws // chains))
+        states = sampled.transpose(0, 2, 1, 3).reshape(len(observed), -1, law.dimension + 1)[:, :n_draws]
+        flat = states.reshape(-1, law.dimension + 1)
+        return law.draw_parameters(flat[:, :-1], flat[:, -1], rng).reshape(len(observed), n_draws, -1)
     batch_size = max(_BATCH_ENTRIES // observed.shape[1] ** 2, 1)
     for start in range(0, len(observed), batch_size):
         batch = observed[start : start + batch_size]

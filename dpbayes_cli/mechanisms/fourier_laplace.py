@@ -131,7 +131,13 @@ class FourierLaplace(NoiseMechanism):
         return Plan((Step(statistic, noise, guarantee),), guarantee, parameters)
 
     def observation(
-        self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+        self,
+        model: Model,
+        policy: RecordPolicy,
+        released: Sequence[int],
+        noise: NoiseLaw,
+        n_records: int | None,
+        points: Sequence[tuple[int, ...]] = (),
     ) -> NoisyTables:
         """Return the tables that are rebuilt from noisy parities.
 

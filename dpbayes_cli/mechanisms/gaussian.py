@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import MethodInfo, Model
-from dpbayes_cli.core.options import Delta, Epsilon, Mu, Options, Rho
+from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism, calibrated_noise
+from dpbayes_cli.mechanisms.samplers.stated_mu import MuOptions
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_rho
 from dpbayes_cli.privacy.kinds import GaussianDP, ZeroConcentrated
@@ -21,15 +22,6 @@ from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 _EXACT = Context(prec=100)
-
-
-class GaussianOptions(Options, frozen=True, kw_only=True):
-    """The privacy cost, stated as rho of zCDP, as (epsilon, delta) or as mu of Gaussian DP."""
-
-    epsilon: Epsilon = None
-    delta: Delta = None
-    rho: Rho = None
-    mu: Mu = None
 
 
 class Gaussian(NoiseMechanism):
@@ -68,10 +60,10 @@ class Gaussian(NoiseMechanism):
         "sensitivity 2), or many releases are charged to one account in zCDP, (epsilon, delta) or Gaussian DP. For "
         "one small statistic under pure epsilon use `laplace`.",
     )
-    options_type: ClassVar[type[Options]] = GaussianOptions
+    options_type: ClassVar[type[Options]] = MuOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        stated, statistic = require_type(options, GaussianOptions), self.statistic(model, policy)
+        stated, statistic = require_type(options, MuOptions), self.statistic(model, policy)
         has_pair = stated.epsilon is not None or stated.delta is not None
         if [stated.mu is not None, stated.rho is not None, has_pair].count(True) > 1:
             raise SpecError("state only one of: rho; mu; epsilon and delta", where="privacy")
@@ -88,7 +80,7 @@ class Gaussian(NoiseMechanism):
         return Plan((Step(statistic, noise, guarantee),), guarantee, {**shown, "sigma": noise.scale})
 
 
-def _rho_of_pair(options: GaussianOptions) -> Decimal:
+def _rho_of_pair(options: MuOptions) -> Decimal:
     if options.epsilon is None or options.delta is None:
         raise SpecError(
             "gaussian needs rho, mu, or epsilon and delta", where="privacy", hint="--rho 0.1, or --eps 1 --delta 1e-6"

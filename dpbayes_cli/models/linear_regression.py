@@ -8,30 +8,31 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import check_bounds
+from dpbayes_cli.core.columns import RecordPolicy, check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.predictor import IntervalPredictor, fixed_target
 from dpbayes_cli.core.section import Positive, Section, require_type, with_defaults
-from dpbayes_cli.models.families.bounded_numbers import simulated_quantiles
-from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
+from dpbayes_cli.core.statistic_values import evaluate
+from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression, Simulated
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.models.families.joint_normal import (
     STEPS,
     JointNormal,
     NumberBounds,
-    Spread,
     check_one_prior,
     is_conjugate,
     prior_by_column,
 )
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.models.families.regression_records import RegressionRecords
+    import numpy as np
 
-MAX_FEATURES = 5
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.regression_moments import RegressionMoments
+
+MAX_FEATURES = 30
 INTERCEPT = "intercept"
 
 
@@ -90,7 +91,13 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     variance_strength: Annotated[
         Positive | None, Meta(description="weight of the prior of variance and covariances, in records [0.2]")
     ] = None
-    spread: Spread = None
+    spread: Annotated[
+        Positive | None,
+        Meta(
+            description="scale of the half-normal prior of the target's standard deviation, in units of 2/3 (mean - "
+            "lower) * (upper - mean) / (upper - lower) [1]"
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         check_one_prior(self)
@@ -102,13 +109,13 @@ _FEATURE = {"lower": -1.0, "upper": 3.0}
 
 @dataclass(frozen=True)
 class LinearRegression(JointNormal, NormalRegression):
-    """The target is N(intercept + sum of beta_j x_j, variance) given the features x, which are jointly normal.
+    """The target is N(intercept + sum of beta_j x_j, variance) given the features x, which may have any law.
 
     The columns are the target, then the features in alphabetical order; each is clamped to public bounds.
 
-    The default prior assumes only that most numbers lie between the bounds: each column has the default prior of
-    ``normal``, and correlations are uniform on [-1, 1]. If a key of the conjugate prior is stated, or if the variance
-    is known, the conjugate prior is used. A conjugate prior cannot be weak for small and for large variances at once.
+    Inference draws the second moments of all records, with the features' own weak prior, and then the coefficients
+    exactly; see ``RegressionMoments``. If a key of the conjugate prior is stated, or if the variance is known, the
+    conjugate prior of the coefficients is used. It cannot be weak for small and for large variances at once.
 
     Privacy: see ``JointNormal.statistic``; its columns are the target and all features.
 
@@ -116,7 +123,7 @@ class LinearRegression(JointNormal, NormalRegression):
     """
 
     name: ClassVar[str] = "linear-regression"
-    summary: ClassVar[str] = "coefficients and variance of a linear regression, conjugate prior"
+    summary: ClassVar[str] = "coefficients and variance of a linear regression with up to 30 features"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sums of D columns (the target and its features), of their squares and of their products; "
         "also the noisy number of valid records, unless this number is public. From the released numbers, inference "
@@ -124,27 +131,25 @@ class LinearRegression(JointNormal, NormalRegression):
         guarantee="The mechanism gives the guarantee. In units of the columns' ranges, one record moves all released "
         "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
         "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",
-        assumptions="The target is normal given the features, and the features are jointly normal. Let k = "
+        assumptions="The target is normal given the features. The features may have any law: their means, standard "
+        "deviations and correlations in the records have weak priors (means are uniform between the bounds, "
+        "standard deviations are w^2 times the largest possible one with w uniform between 0 and 1, and correlation "
+        "matrices are uniform). By default a slope of numbers scaled to [-1, 1] is N(0, 9 s^2 variance / d) for d "
+        "features, where log s is N(0, 4); the residual standard "
+        "deviation is uniform, and the target's standard deviation in the records is half-normal (key spread). Let k = "
         "variance_strength, let deviation_0 and mean_0 belong to the target, and let level be the value of the "
         "regression line at the prior means of the features. Then the conjugate prior of the regression is variance ~ "
         "k * deviation_0^2 / chi-square(2 + k), slope_j ~ N(0, variance / (slope_strength * deviation_j^2)) and level "
-        "~ N(mean_0, variance / strength). Independently of this prior, the covariance of the features is inverse "
-        "Wishart with D + k degrees of freedom and expectation diag(deviation^2), and their means are N(mean, "
-        "covariance / strength). The default k is 0.2, because a larger k all but excludes strongly correlated "
-        "features. Each number is clamped to its public bounds and rounded to a grid of 2^14 steps; a record with an "
-        "invalid number is invalid. Inference assumes that no number reaches its bounds, and warns if the posterior "
-        "contradicts this. With noise, the posterior relies on the normality of the features, which determines the "
-        "variance of their squares. Without noise, the posterior does not rely on the normality of the features. "
-        "In simulations with epsilon 1 and 70 valid records of 100, whose variance was hidden by the noise, 90 % "
-        "intervals of the variance covered it in 79 % of cases.",
-        source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
-        "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
-        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "
-        "Bernstein and Sheldon 2019 release these with noise, or state a prior of the features. This model states a "
-        "prior. Otherwise about D^4 / 24 moments more would share epsilon, and perhaps no distribution would have the "
-        "noisy moments. Inference draws covariances from a law on positive definite matrices, so noisy second moments "
-        "need no repair. The plug-in posterior (method: naive) replaces negative eigenvalues by 0; the scale matrix "
-        "of the prior is added, which keeps the slopes finite.",
+        "~ N(mean_0, variance / strength). Each number is clamped to its public bounds and rounded to a grid of 2^14 "
+        "steps; a record with an invalid number is invalid. Inference assumes that no target reaches its bounds, and "
+        "warns if the posterior contradicts this.",
+        source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Neal 2011 "
+        "(Hamiltonian chains); Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
+        corrections="Bernstein and Sheldon 2019 need fourth moments of the features, which they release with noise or "
+        "derive from a prior of the features. Here the second moments of the features in the records are themselves "
+        "unknown parameters: given them, the law of the other moments needs no fourth moments. They are drawn as "
+        "Cholesky factors, so noisy second moments need no repair. The plug-in posterior (method: naive) replaces "
+        "negative eigenvalues by 0; the scale matrix of the prior is added, which keeps the slopes finite.",
         prefer_when="You predict one number from others, or want a slope. To learn how all numbers vary together, use "
         "`multivariate-normal`.",
     )
@@ -154,6 +159,7 @@ class LinearRegression(JointNormal, NormalRegression):
         Example({"target": _TARGET, "features": dict.fromkeys(names, _FEATURE), **more}, drawn=bool(more))
         for names, more in (("a", {"variance": 0.5}), ("a", {}), ("ab", {}))
     )
+    default_with_delta: ClassVar[str] = "gaussian"
     first_spec: ClassVar[Mapping[str, str]] = {
         "target.column": "weight",
         "lower": "0",
@@ -237,7 +243,9 @@ class LinearRegression(JointNormal, NormalRegression):
         from scipy.special import gammainccinv, ndtri, stdtrit
 
         if self.spread is not None:
-            return simulated_quantiles(self.law(counted=False), levels)
+            from dpbayes_cli.models.families.regression_simulation import prior_quantiles
+
+            return prior_quantiles(self.law(counted=False), levels)
         means, deviations = np.asarray(self.prior_mean), np.asarray(self.deviation)
         slopes = 1.0 / (self.slope_strength * deviations[1:] ** 2)
         shares = np.array([1.0 / self.strength + float(means[1:] ** 2 @ slopes), *slopes])
@@ -275,30 +283,34 @@ class LinearRegression(JointNormal, NormalRegression):
 
     def scaled_regression(self) -> ScaledRegression:
         law = self.law(counted=False)
-        if law.variance is None:
+        if law.variance is None or law.conjugate is None:
             raise SpecError(
                 "posterior draws need a known variance of the target given the features",
                 where="domain.variance",
                 hint="state the variance without looking at the data, or infer it with --mechanism laplace",
             )
         ends = tuple((low, high) for _, low, high in self.bounds)
-        slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
-        return ScaledRegression(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
+        slopes = (s**-2.0 for s in law.conjugate.slope_scale)
+        return ScaledRegression(law.variance, ends, law.conjugate.mean, (self.strength, *slopes), STEPS)
 
-    def law(self, counted: bool) -> "RegressionRecords":
-        from dpbayes_cli.models.families.regression_records import RegressionRecords
+    def law(self, counted: bool) -> "RegressionMoments":
+        from dpbayes_cli.models.families.regression_moments import ConjugatePrior, RegressionMoments
 
         if self.spread is not None:
-            from dpbayes_cli.models.families.bounded_vectors import BoundedRegressionRecords, weak_prior
-
-            weak = weak_prior(self.columns)
-            return BoundedRegressionRecords(*weak, self.columns, counted, self.slope_strength, None, self.spread)
-        half = (self.bounds[0][2] - self.bounds[0][1]) / 2.0
-        freedom = len(self.bounds) + 1.0 + self.variance_strength
-        variance = None if self.variance is None else self.variance / half**2
-        return RegressionRecords(
-            *self.scaled_prior, self.strength, freedom, self.columns, counted, self.slope_strength, variance
+            return RegressionMoments(self.columns, counted, self.spread)
+        half, (mean, deviation) = (self.bounds[0][2] - self.bounds[0][1]) / 2.0, self.scaled_prior
+        k = self.variance_strength
+        slopes = tuple(self.slope_strength**-0.5 / s for s in deviation[1:])
+        prior = ConjugatePrior(mean, self.strength, slopes, 2.0 + k, k * deviation[0] ** 2)
+        return RegressionMoments(
+            self.columns, counted, None, prior, None if self.variance is None else self.variance / half**2
         )
+
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:
+        from dpbayes_cli.models.families.regression_simulation import draw_records
+
+        parameters, numbers = draw_records(self.law(counted=False), n_records, rng)
+        return tuple(parameters.tolist()), evaluate(self.statistic(policy), self.columns, numbers)
 
 
 @dataclass(frozen=True)

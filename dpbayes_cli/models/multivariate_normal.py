@@ -8,11 +8,14 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Findings, mean_of, other_columns
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type, with_defaults
+from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.models.families.bounded_numbers import simulated_quantiles
+from dpbayes_cli.models.families.capabilities import Simulated
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.models.families.joint_normal import (
     JointNormal,
@@ -24,6 +27,8 @@ from dpbayes_cli.models.families.joint_normal import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.models.families.wishart_records import WishartRecords
 
@@ -171,3 +176,11 @@ class MultivariateNormal(JointNormal):
 
             return BoundedVectorRecords(*weak_prior(self.columns), self.columns, counted, self.spread)
         return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)
+
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:
+        law = self.law(counted=False)
+        point = law.draw_prior(1, rng)
+        (mean,), (covariance,) = law.scaled(point)
+        half, middle = law.half_and_middle
+        numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
+        return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)

@@ -8,7 +8,7 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import ProbitLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.convex_loss import ConvexClassModel
+from dpbayes_cli.models.families.convex_loss import ConvexClassModel, CurvedLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ProbitPrior(CoefficientPrior, frozen=True, kw_only=True):
     precision: Precision = 1.0
 
 
-class ProbitRegression(ConvexClassModel):
+class ProbitRegression(ConvexClassModel, CurvedLossModel):
     """Gibbs posterior of the loss A(t) - y * t, where t = x'w, A(t) = t * Phi(t) + phi(t), and w ~ N(0, I / tau).
 
     If the expected loss is smallest, the probability of class 1 is A'(t) = Phi(t), as in probit regression.

@@ -70,7 +70,11 @@ class TextRecords:
     def texts(self, i: int) -> tuple[list[str], Integers]:
         """See ``Records.texts``."""
         texts, index = self._block.texts(*self._block.edges(i))
-        return [normal_cell(text) if len(text.encode()) <= MAX_CELL_BYTES else "" for text in texts], index
+        return [normal_cell(text) if _fits(text) else "" for text in texts], index
+
+
+def _fits(text: str) -> bool:
+    return 4 * len(text) <= MAX_CELL_BYTES or len(text.encode()) <= MAX_CELL_BYTES
 
 
 class LevelCoder:

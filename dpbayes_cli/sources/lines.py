@@ -95,6 +95,8 @@ def clean_line(line: bytes) -> str:
 
 def clean_cell(cell: bytes) -> str:
     """Return the text of a cell: control bytes and byte-order marks become ``INVALID``, bytes not in UTF-8 U+FFFD."""
+    if cell.isalnum():  # ASCII letters and digits
+        return cell.decode("ascii")
     return cell.translate(_TABLE).replace(BOM, INVALID).decode("utf-8", "replace")
 
 

@@ -41,9 +41,15 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
     stated = document.get("mechanism")
     if not isinstance(stated, str | None):
         raise SpecError("expected the name of one mechanism", where="mechanism", hint=f"e.g. {model.default_mechanism}")
-    mechanism = mechanism_type(model.default_mechanism if stated is None else stated)
+    mechanism = mechanism_type(_default_mechanism(model, document) if stated is None else stated)
     check_supports(mechanism, model)
     return model, mechanism
+
+
+def _default_mechanism(model: type[Model], document: Mapping[str, Any]) -> str:
+    privacy = document.get("privacy")
+    states_delta = isinstance(privacy, Mapping) and privacy.get("delta") is not None
+    return model.default_with_delta if states_delta and model.default_with_delta else model.default_mechanism
 
 
 def inference_options(model: type[Model], mechanism: type[Mechanism], *, grouped: bool = False) -> type[Options]:

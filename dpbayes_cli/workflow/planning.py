@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import as_decimal
+from dpbayes_cli.core.derivatives import DerivativeRows
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import model_type, supporting_mechanisms
 from dpbayes_cli.mechanisms.samplers.langevin_rules import DEFAULT_ORDER
@@ -206,11 +207,13 @@ def simulation_of(
         from dpbayes_cli.workflow.simulated_groups import group_simulation, why_no_groups
 
         return None if why_no_groups(planned, n_records) else group_simulation(planned, n_records, seed, parameter)
-    from dpbayes_cli.workflow.simulated_coefficients import ChainSimulation
+    from dpbayes_cli.workflow.simulated_coefficients import ChainSimulation, DerivativeSimulation
     from dpbayes_cli.workflow.simulated_releases import NoiseSimulation
     from dpbayes_cli.workflow.simulated_samplers import SamplerSimulation
 
     law = planned.plan.final_step.law
+    if isinstance(planned.plan.final_step.rows, DerivativeRows):
+        return DerivativeSimulation(planned, n_records, seed, parameter)
     if law.has_normal_approximation:
         return ChainSimulation(planned, n_records, seed, parameter)
     if planned.model.not_simulated or not law.can_be_simulated:

@@ -11,6 +11,7 @@ from dpbayes_cli.base.cell_grammar import is_publishable_key, normal_cell
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import found_keys
 from dpbayes_cli.bundle.read import Bundle
+from dpbayes_cli.core.derivatives import DerivativeRows
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.lazy_numpy import np
@@ -55,7 +56,14 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
         if plan.threshold is not None:
             _check_keys(document, plan.threshold, checked, findings)
         return
-    limits = limits_of(statistic, bundle.model, most)
+    rows = plan.final_step.rows
+    if isinstance(rows, DerivativeRows):
+        limits = rows.limits(most, len(statistic.names))
+        points = [] if isinstance(document.points, msgspec.UnsetType) else document.points
+        if not rows.are_points(points, len(statistic.names)):
+            findings.append("points: these are not the points of so many rounds, of which the first one is zero")
+    else:
+        limits = limits_of(statistic, bundle.model, most)
     laws = [law.at(i) for i in range(len(document.statistics))]
     radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}
     for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):

@@ -8,13 +8,21 @@ direction and step size h, the mean after T steps is 1 - (1 - h k)^T of the way 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dpbayes_cli.core.derivatives import DerivativeRows, Point
 from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.losses import Loss
+from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
+from dpbayes_cli.inference.derivatives.infer_derivatives import normal_approximation
+from dpbayes_cli.mechanisms.noisy_newton import rounds
+from dpbayes_cli.privacy.laws.part_noise import PartNoise
+from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.workflow.simulated_releases import NORMAL_WIDTH, Simulation, Trials
 from dpbayes_cli.workflow.tested_predictions import TestRecords
 
@@ -29,11 +37,11 @@ _NODES, _ROUNDS = 7, 4
 """The number of quadrature nodes for the mean curvature of a record, and of rounds until this curvature converges."""
 
 
-class ChainSimulation(Simulation):
-    """Normal approximations of the chain's last iterate on simulated records, and scores of predictions from it."""
+class CoefficientSimulation(Simulation):
+    """Normal approximations of what is known about coefficients, and scores of predictions from it."""
 
     def run(self, trials: int) -> Trials:
-        """Simulate the next data sets, and approximate the law of the draws from each."""
+        """Simulate the next data sets, and approximate the law of the coefficients given a release from each."""
         rows = [self._release() for _ in range(trials)]
         sd, plain, scores = map(np.array, zip(*rows, strict=True))
         return Trials.of_normal_laws(sd[:, self.indices], plain[:, self.indices], scores)
@@ -41,25 +49,69 @@ class ChainSimulation(Simulation):
     def _release(self) -> tuple[Floats, Floats, Floats]:
         """Return the standard deviations with and without privacy, and the scores of predictions."""
         step, size = self.planned.plan.final_step, min(self.n_records, _MAX_RECORDS)
-        law, prior_sd = require_type(step.law, Langevin), self.prior_widths() / NORMAL_WIDTH
-        truth = self.data_rng.normal(size=law.width) * prior_sd
-        records = require_type(step.rows, DesignRows).hold(size)
-        records.take(cast("Integers", self.model.simulated_records(truth.tolist(), size, self.data_rng)))
+        prior_sd = self.prior_widths() / NORMAL_WIDTH
+        truth = self.data_rng.normal(size=len(prior_sd)) * prior_sd
+        rows = require_type(step.rows, DesignRows)
+        codes = cast("Integers", self.model.simulated_records(truth.tolist(), size, self.data_rng))
+        records = DesignRows(rows.design, rows.target).hold(size)
+        records.take(codes)
         ((x, y),) = records.blocks
-        weight = self.n_records / size
-        mean, factor = chain_law(law, x, y, weight)
-        mode, curvature = _mode_and_curvature(law.loss, x, y, weight, prior_sd[0] ** -2)
+        mean, factor, loss = self._released(step, rows, codes, (x, y))
+        mode, curvature = _mode_and_curvature(loss, x, y, self.n_records / size, prior_sd[0] ** -2)
         plain_factor = np.linalg.cholesky(np.linalg.inv(curvature))
         drawn, exact = (
-            center + self.release_rng.normal(size=(k, law.width)) @ root.T
-            for center, root, k in (
-                (mean, factor, step.draws),
-                (mode, plain_factor, _PLAIN_DRAWS),
-            )
+            center + self.release_rng.normal(size=(k, root.shape[1])) @ root.T
+            for center, root, k in ((mean, factor, step.draws or _PLAIN_DRAWS), (mode, plain_factor, _PLAIN_DRAWS))
         )
         tested = require_type(TestRecords.draw(self.model, truth.tolist(), self.release_rng), TestRecords)
         private_sd, plain_sd = (np.sqrt(np.square(root).sum(axis=1)) for root in (factor, plain_factor))
         return private_sd, plain_sd, tested.scores(drawn, exact)
+
+    @abstractmethod
+    def _released(
+        self, step: Step, rows: DesignRows, codes: Integers, matrix: tuple[Any, Floats]
+    ) -> tuple[Floats, Floats, Loss]:
+        """Return mean and a square root of the covariance of the coefficients given a release, and the loss.
+
+        Args:
+            codes: the codes of the simulated records.
+            matrix: their rows and targets.
+        """
+
+
+class ChainSimulation(CoefficientSimulation):
+    """Normal approximations of the last iterate of a chain."""
+
+    def _released(
+        self, step: Step, rows: DesignRows, codes: Integers, matrix: tuple[Any, Floats]
+    ) -> tuple[Floats, Floats, Loss]:
+        law = require_type(step.law, Langevin)
+        return *chain_law(law, *matrix, self.n_records / len(codes)), law.loss
+
+
+class DerivativeSimulation(CoefficientSimulation):
+    """Normal approximations of the posterior given noisy derivatives, at its mode."""
+
+    def _released(
+        self, step: Step, rows: DesignRows, codes: Integers, matrix: tuple[Any, Floats]
+    ) -> tuple[Floats, Floats, Loss]:
+        stated = require_type(rows, DerivativeRows)
+        records, noise = stated.hold(len(codes)), self.release_rng
+        records.take(codes)
+        weight = self.n_records / len(codes)
+        public = self.n_records if self.planned.policy.neighbors is Neighbors.REPLACE_ONE else None
+
+        def derivatives(point: Point) -> list[int]:
+            return [round(weight * value) for value in records.derivatives(point)]
+
+        def add_noise(law: PartNoise, values: list[int]) -> list[int]:
+            return [
+                value + drawn for value, drawn in zip(values, law.simulate(noise, len(values)).tolist(), strict=True)
+            ]
+
+        values, points = rounds(step, stated, public, derivatives, add_noise)
+        seen = stated.observation(values, step.noise.scales(len(values)), points, public)
+        return *normal_approximation(seen), stated.loss
 
 
 def chain_law(law: Langevin, x: Any, y: Floats, weight: float = 1.0) -> tuple[Floats, Floats]:

@@ -45,6 +45,7 @@ _COMPUTED_FIELDS = (
     "valid_records",
     "results",
     "extreme_groups",
+    "effects",
 )
 """Fields computed in floating point, whose last digits may differ between versions of libraries."""
 _WORDED_FIELDS = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
@@ -175,6 +176,7 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
         log_weight=document.log_weight,
         bounds=document.bounds,
         structure=document.structure,
+        points=document.points,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums
-from dpbayes_cli.core.record_law import ScalarLaw
+from dpbayes_cli.core.record_law import RecordLaw, ScalarLaw
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.sums.one_parameter import grid_density, log_likelihoods
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
@@ -167,7 +167,7 @@ def chain_ranks(cell: Cell, seed: int = 1, functional: Callable[[Floats], Floats
     """
     rng = np.random.default_rng(seed)
     sampler = ScaleMixtureSampler(cell.observation, cell.observed, CHAINS, rng)
-    values = cell.observation.law.parameters(sampler.run(KEPT, THINNING)[..., :-1])
+    values = require_type(cell.observation.law, RecordLaw).parameters(sampler.run(KEPT, THINNING)[..., :-1])
     flat = values.reshape(len(cell.observed), -1, values.shape[-1])
     truth = cell.parameters
     if functional is not None:

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbayes_cli.core.record_law import RecordLaw
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
@@ -100,7 +102,7 @@ class Joint:
             total = replace(cell.observation.total, prior="uniform")
             cell = replace(cell, observation=replace(cell.observation, total=total))
         self.rng = np.random.default_rng(seed)
-        self.observation, self.law = cell.observation, cell.observation.law
+        self.observation, self.law = cell.observation, require_type(cell.observation.law, RecordLaw)
         self.sampler = ScaleMixtureSampler(cell.observation, cell.observed, 8, self.rng)
         self.laplace = not gaussian
         chains = JOINT_CHAINS

@@ -13,10 +13,8 @@ from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.sums.one_parameter import grid_density
-from dpbayes_cli.models.families.bounded_vectors import BoundedRegressionRecords
 from dpbayes_cli.models.families.number_families import NumberLaw
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
-from dpbayes_cli.models.linear_regression import LinearRegression
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
 from dpbayes_cli.models.normal import Normal
 from dpbayes_cli.models.normal_mean import NormalMean
@@ -137,24 +135,13 @@ def test_the_density_of_the_bounded_prior_is_that_of_its_draws() -> None:
     """E[p(x') / p(x)] over symmetric steps from draws x to x' is 1, which needs the density p of the draws."""
     rng = np.random.default_rng(2)
     normal = require_type(spec("normal", AGES).build_model(), Normal)._law(False, False)
-    regression = require_type(spec("linear-regression", TARGET).build_model(), LinearRegression).law(False)
-    assert isinstance(regression, BoundedRegressionRecords)
-    for law in (normal, regression):
+    vector = require_type(spec("multivariate-normal", {"columns": {"a": AGES, "b": AGES}}).build_model(),
+                          MultivariateNormal).law(False)  # fmt: skip
+    for law in (normal, vector):
         points = law.draw_prior(20_000, rng)
         steps = points + 0.1 * rng.standard_normal(points.shape)
         ratio = np.exp(law.log_prior(steps) - law.log_prior(points))
         assert abs(ratio.mean() - 1.0) < 6.0 * ratio.std() / len(ratio) ** 0.5
-
-
-def test_the_regression_of_bounded_numbers_is_that_of_their_joint_law() -> None:
-    law = require_type(spec("linear-regression", TARGET).build_model(), LinearRegression).law(False)
-    points = law.draw_prior(50, np.random.default_rng(3))
-    (half, middle), (mean, covariance) = law.half_and_middle, law.scaled(points)
-    mean, covariance = middle + half * mean, covariance * half[:, None] * half
-    slope = covariance[:, 0, 1] / covariance[:, 1, 1]
-    expected = [mean[:, 0] - slope * mean[:, 1], slope, covariance[:, 0, 0] - slope * covariance[:, 0, 1]]
-    np.testing.assert_allclose(law.parameters(points), np.column_stack(expected), rtol=1e-6)
-    assert (law.complete_data_sd(points, np.full(50, 100.0)) > 0).all()
 
 
 def test_the_search_for_a_posterior_is_not_misled_by_tails_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:

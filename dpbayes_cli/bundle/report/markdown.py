@@ -29,6 +29,7 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
         f"## {wording.ESTIMATE_HEADING if wording.are_estimates(document) else 'The posterior'}",
         f"{caption}:" if (caption := findings_of(document).caption) else "",
         _table(report_tables.posterior_table(document, model_of(document), intervals)),
+        _table(report_tables.effects_table(document, model_of(document), intervals)),
         " ".join(filter(None, about_posterior)),
         *_groups(document),
         *(width if document.width else []),

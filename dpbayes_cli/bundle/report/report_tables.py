@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from typing import TypeVar
 
+from msgspec import UnsetType
+
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
@@ -18,6 +20,7 @@ from dpbayes_cli.bundle.report.result_sentence import findings_of
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.tradeoff import Tradeoff
 
 MAX_ROWS = 40  # tables of the report are cut to this number of rows; a file of the bundle holds all rows
@@ -91,6 +94,21 @@ def meanings_table(document: ReleaseDocument) -> ReportTable:
     names = {item.name for item in document.statistics}
     meanings = [item for item in document.meanings.items() if item[0] not in names]
     return cut_table("What a record adds to a table", ["table", "what a record adds"], meanings, list)
+
+
+def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals | None = None) -> ReportTable:
+    """Return odds ratios with their intervals; without any, there are no rows."""
+    shown = intervals or stored_intervals(document)
+    stated = {} if isinstance(document.effects, UnsetType) else document.effects
+    samples, rows = shown.samples, []
+    for effect in model.effects if stated else ():
+        each = stated[effect.name]
+        ends: Sequence[float | None] = (each.q05, each.q50, each.q95)
+        if samples is not None:
+            ends = np.quantile(effect.of_samples(samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
+        rows.append([effect.name, *("-" if end is None else f"{end:.3g}" for end in ends)])
+    columns = ["odds ratio", shown.heads[0], "median", shown.heads[1]]
+    return ReportTable("Odds ratios", columns, rows, len(rows), "release.json")
 
 
 def posterior_table(

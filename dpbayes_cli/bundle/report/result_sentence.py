@@ -111,12 +111,21 @@ def _estimate(summary: ParameterSummary) -> float:
 
 
 def _few(fact: Fact, document: ReleaseDocument) -> list[float]:
-    """Return the draws of a parameter if they are too few for an interval."""
-    return [draw[fact.parameter] for draw in document.draws] if 1 < len(document.draws) < _MIN_DRAWS else []
+    """Return the number that a fact is about in each draw, if the draws are too few for an interval."""
+    return _of_draws(fact, document) if 1 < len(document.draws) < _MIN_DRAWS else []
+
+
+def _of_draws(fact: Fact, document: ReleaseDocument) -> list[float]:
+    if fact.of_samples is not None:
+        return list(fact.of_samples(np.array(document.draws)).tolist())
+    return [fact.convert(draw[fact.parameter]) for draw in document.draws]
 
 
 def _estimate_and_ends(fact: Fact, document: ReleaseDocument, shown: Intervals) -> tuple[float, list[float]]:
     """Return the number that a fact is about, and the ends of its interval, if it has one."""
+    if fact.of_samples is not None and document.draws:
+        drawn = _of_draws(fact, document)
+        return float(np.median(drawn)), [] if len(drawn) == 1 else np.quantile(drawn, shown.tails).tolist()
     if fact.of_samples is not None and shown.samples is not None:
         low, median, high = np.quantile(fact.of_samples(shown.samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
         return median, [low, high]
@@ -133,7 +142,7 @@ def _statement(fact: Fact, document: ReleaseDocument, shown: Intervals) -> tuple
     few = _few(fact, document)
     number, ends = _estimate_and_ends(fact, document, shown)
     if few:
-        ends = sorted(map(fact.convert, [min(few), max(few)]))
+        ends = [min(few), max(few)]
     width = ends[1] - ends[0] if ends else 0.0
     return " ".join(filter(None, [fact.before, _writer(fact)(number, width), fact.after])), ends
 

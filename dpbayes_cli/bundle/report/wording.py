@@ -86,7 +86,7 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
 
 def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordPolicy) -> dict[str, str]:
     """Return what a record adds to each component of a statistic, or to each table of its counts."""
-    if statistic.transform is not None:
+    if statistic.transform is not None or not statistic.expressions:
         return {}
     if statistic.tables:
         droppable = {column.role for column in columns if not has_stand_in(policy, column)}

@@ -79,6 +79,21 @@ def next_point(observation: NoisyDerivatives) -> Floats:
     return point if np.isfinite(point).all() else np.zeros(observation.design.width)
 
 
+def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
+    """Return an estimate of the coefficients and a square root of their covariance, shape (width, ...), for plans.
+
+    They are the mode and the curvature there or, for a wide design, mean and covariance of a few draws.
+    """
+    if observation.design.width > MAX_CHAIN_WIDTH:
+        values, _ = draw_coefficients(observation, np.random.default_rng(0), 4)
+        centered = values - values.mean(axis=0)
+        return values.mean(axis=0), centered.T / len(values) ** 0.5
+    mode = find_mode(observation)
+    first = mode.density.law.size
+    factor = factor_at(mode.density, mode.point)
+    return mode.coefficients, factor[first : first + mode.density.width]
+
+
 def known_miscalibration(design: Design) -> str | None:
     """Return in which direction intervals are known to be wrong for a design, and by how much; None if they are not."""
     if design.width <= MAX_CHAIN_WIDTH:

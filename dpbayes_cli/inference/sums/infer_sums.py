@@ -8,11 +8,12 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums
-from dpbayes_cli.core.record_law import ScalarLaw
-from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
+from dpbayes_cli.core.record_law import LatentSums, ScalarLaw
+from dpbayes_cli.inference.chains import CHAINS, ChainRun, chain_length, run_until_converged
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
+from dpbayes_cli.inference.sums.latent_sums import LatentSumsSampler
 from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
@@ -33,6 +34,8 @@ def infer_sums(
 
 def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
     law = observation.law
+    if isinstance(law, LatentSums):
+        return _latent_sums(observation, law, n_draws, rng, effort)
     sampler = ScaleMixtureSampler(observation, np.array([observation.observed], dtype=np.float64), CHAINS, rng)
     run = run_until_converged(
         lambda length, thinning: sampler.run(length, thinning)[0],
@@ -41,23 +44,57 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
         effort,
     )
     chains = law.parameters(run.draws[..., :-1])
-    flat = run.draws.transpose(1, 0, 2).reshape(-1, run.draws.shape[2])  # every prefix has draws of all chains
-    values = law.parameters(flat[:, :-1])
+    flat = _flat(run.draws)
     data_variance = np.mean(law.complete_data_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
-    diagnostics = dict(run.convergence.diagnostics)
+    exact_distance = {}
     if isinstance(law, ScalarLaw):
         exact = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
-        diagnostics["ks_exact"] = ks_distance(exact.cdf(np.sort(flat[:, 0])[None])[0])
-    warning = law.warning(flat[:, :-1])
+        exact_distance["ks_exact"] = ks_distance(exact.cdf(np.sort(flat[:, 0])[None])[0])
+    method = "scale-mixture Gibbs sampler; the sum over the records is approximated as normal given the parameters"
+    posterior = _posterior(observation, run, chains, data_variance, method, n_draws)
+    return replace(posterior, diagnostics={**posterior.diagnostics, **exact_distance})
+
+
+def _latent_sums(
+    observation: NoisySums, law: LatentSums, n_draws: int, rng: np.random.Generator, effort: Effort
+) -> Posterior:
+    """Return the posterior from chains over the sums of all records; parameters are drawn given the sums."""
+    sampler = LatentSumsSampler(observation, law, np.array([observation.observed], dtype=np.float64), CHAINS, rng)
+    k = law.dimension
+
+    def run_chains(length: int, thinning: int) -> Floats:
+        states = sampler.run(length, thinning)[0]
+        flat = states.reshape(-1, k + 1)
+        parameters = law.draw_parameters(flat[:, :k], flat[:, k], rng)
+        return np.concatenate([states, parameters.reshape(*states.shape[:2], -1)], axis=2)
+
+    length = chain_length(n_draws, effort.ess, k)
+    run = run_until_converged(run_chains, lambda draws: draws[..., k + 1 :], length, effort)
+    flat = _flat(run.draws)
+    data_variance = law.data_variance(flat[:, :k], flat[:, k], rng)
+    method = "Hamiltonian Monte Carlo over the sums of all records; parameters are drawn exactly, given the sums"
+    return _posterior(observation, run, run.draws[..., k + 1 :], data_variance, method, n_draws)
+
+
+def _flat(draws: Floats) -> Floats:
+    """Return the draws of all chains in one array, every prefix of which has draws of all chains."""
+    return draws.transpose(1, 0, 2).reshape(-1, draws.shape[2])
+
+
+def _posterior(
+    observation: NoisySums, run: ChainRun, chains: Floats, data_variance: Floats, method: str, n_draws: int
+) -> Posterior:
+    """Summarize draws of parameters, shape (chains, n_draws, n_parameters)."""
+    values, law = _flat(chains), observation.law
+    warning = law.warning(_flat(run.draws)[:, : law.dimension])
     return Posterior(
         summarize_draws(values, data_variance),
         values[:n_draws],
-        f"{len(flat)} draws from {CHAINS} Markov chains (scale-mixture Gibbs sampler; the sum over the records is "
-        "approximated as normal given the parameters)"
+        f"{len(values)} draws from {CHAINS} Markov chains ({method})"
         f"{'; ' + MOSTLY_VALID if observation.total.is_mostly_n else ''}",
         exact=False,
         monte_carlo=run.error,
-        diagnostics=diagnostics,
+        diagnostics=run.convergence.diagnostics,
         warnings=(*run.convergence.warnings, *((warning,) if warning else ())),
         chains=chains,
     )

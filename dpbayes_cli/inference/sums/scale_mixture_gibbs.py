@@ -33,6 +33,7 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import RecordLaw
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.sums.sequential_monte_carlo import distinct_share, next_power, resample
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
 
@@ -92,7 +93,7 @@ class ScaleMixtureSampler:
     def __init__(
         self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator, *, short: bool = False
     ) -> None:
-        self._law: RecordLaw = observation.law
+        self._law = require_type(observation.law, RecordLaw)
         self._short_warm_up = short  # the widths of posteriors then have errors of a few percent
         self._hamiltonian_dimensions = _SHORT_HAMILTONIAN_DIMENSIONS if short else _HAMILTONIAN_DIMENSIONS
         self._observed = observed[:, None, :]

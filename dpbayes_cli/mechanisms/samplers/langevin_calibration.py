@@ -42,8 +42,6 @@ _MAX_INFLATION = 4.0
 the factor is at most 2."""
 _MAX_STEP_TIMES_SMOOTHNESS = 2.0 * (1.0 - 1e-5)
 """A step contracts if its size times the smoothness M is below 2; the margin covers rounding errors."""
-BELOW_TARGET = 1.0 - 1e-10
-"""Calibration aims at this fraction of a target cost, so that rounding costs up does not exceed the target."""
 _MAX_WIDENING = 0.1
 """A chain is refused if rounding in double precision requires widening its noise by more than this fraction."""
 _DEFAULT_GAMMA = 0.01

@@ -9,12 +9,12 @@ from typing import Any
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import Calibration, Delta, LikelihoodPower, Mu, Order, Rho
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
-    BELOW_TARGET,
     UNTEMPERED,
     CalibratedChain,
     Calibrator,
     LangevinOptions,
 )
+from dpbayes_cli.mechanisms.samplers.stated_mu import BELOW_TARGET, stated_mu
 from dpbayes_cli.privacy import noisy_descent
 from dpbayes_cli.privacy.conversions import gaussian_delta_above
 
@@ -39,20 +39,7 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
     Raises:
         SpecError: not exactly one of mu, rho and (epsilon, delta) is stated, or delta is stated without epsilon.
     """
-    lacks_epsilon = options.delta is not None and options.epsilon is None
-    if [options.mu, options.rho, options.epsilon].count(None) != 2 or lacks_epsilon:
-        raise SpecError(
-            "state one of: mu; rho; epsilon and delta",
-            where="privacy",
-            hint="--mu 0.5, --rho 0.1, or --eps 1 --delta 1e-6",
-        )
-    if options.mu is not None:
-        total_mu = float(options.mu)
-    elif options.rho is not None:
-        total_mu = math.sqrt(2.0 * float(options.rho))
-    else:
-        total_mu = noisy_descent.mu_of_statement(*epsilon_and_delta(options))
-    return total_mu / math.sqrt(options.draws) * BELOW_TARGET
+    return stated_mu(options) / math.sqrt(options.draws) * BELOW_TARGET
 
 
 def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
@@ -60,7 +47,7 @@ def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
     epsilon = float(options.stated_epsilon())
     if options.delta is None:
         raise SpecError(
-            "missing: a Langevin chain has no pure epsilon, so it always needs a delta",
+            "missing: this mechanism has no pure epsilon, so it always needs a delta",
             where="privacy.delta",
             hint="--eps 1 --delta 1e-6, or --mu 0.5",
         )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from dpbayes_cli.models.families.regression_records import RegressionRecords
 from dpbayes_cli.models.families.wishart_records import WishartRecords, inverse_factor
 
 if TYPE_CHECKING:
@@ -73,29 +72,6 @@ class BoundedVectorRecords(WishartRecords):
         factor = np.swapaxes(inverse_factor(WishartRecords._lower(self, points)), -1, -2)
         factor = factor * (sd / np.sqrt((factor**2).sum(axis=-1)))[..., None]
         return 2.0 * share - 1.0, factor @ np.swapaxes(factor, -1, -2)
-
-
-@dataclass(frozen=True)
-class BoundedRegressionRecords(BoundedVectorRecords, RegressionRecords):
-    """The law of ``BoundedVectorRecords``; it reports the regression of the first column on the other columns."""
-
-    def parameters(self, points: Floats) -> Floats:
-        """Return intercept, slopes and variance in the units of the columns."""
-        mean, slopes, variance = self._regression(points)
-        return self._reported(mean[..., 0] - (slopes * mean[..., 1:]).sum(axis=-1), slopes, variance)
-
-    def residual_variance(self, points: Floats) -> Floats:
-        return self._regression(points)[2]
-
-    def _regression(self, points: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the means, the slopes and the residual variance of the scaled numbers."""
-        mean, covariance = self.scaled(points)
-        sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
-        correlation = covariance / (sd[..., :, None] * sd[..., None, :])
-        features = correlation[..., 1:, 1:] + 1e-12 * np.eye(self.size - 1)
-        standard = np.linalg.solve(features, correlation[..., 1:, :1])[..., 0]
-        rest = np.maximum(1.0 - (standard * correlation[..., 1:, 0]).sum(axis=-1), 1e-12)
-        return mean, standard * sd[..., :1] / sd[..., 1:], rest * sd[..., 0] ** 2
 
 
 def weak_prior(columns: tuple[NumericColumn, ...]) -> tuple[tuple[float, ...], tuple[float, ...], float, float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 from dpbayes_cli.core.columns import Column, NumericColumn, n_codes
 from dpbayes_cli.core.design import Design, DesignRows
 from dpbayes_cli.core.findings import Fact, Findings
-from dpbayes_cli.core.losses import Loss, QuantileLoss
+from dpbayes_cli.core.losses import CurvedLoss, Loss, QuantileLoss
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
 from dpbayes_cli.core.predictor import Predictor, fixed_target
@@ -165,6 +165,15 @@ class ConvexLossModel(Model):
     @abstractmethod
     def mean(self, t: Floats) -> Floats:
         """Convert linear predictors to predictions, elementwise."""
+
+
+class CurvedLossModel(ConvexLossModel):
+    """A model whose loss is a log likelihood with a curvature that does not depend on the target."""
+
+    @property
+    def curved_loss(self) -> CurvedLoss:
+        """The loss, with its curvature."""
+        return require_type(self.loss, CurvedLoss)
 
 
 class ConvexClassModel(ConvexLossModel):

@@ -17,15 +17,11 @@ from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums, valid_count
 from dpbayes_cli.core.section import Positive, Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, second_moments
-from dpbayes_cli.core.statistic_values import evaluate
-from dpbayes_cli.models.families.capabilities import Simulated
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from dpbayes_cli.models.families.wishart_records import WishartRecords
+    from dpbayes_cli.core.record_law import LatentSums, RecordLaw
 
 STEPS = 1 << 14
 """Number of grid steps between the bounds; a sum of a billion products of codes stays below 2^60."""
@@ -95,8 +91,8 @@ class JointNormal(NoisyStatistics):
         return mean, tuple(s / half for s, (half, _) in zip(self.deviation, ranges, strict=True))
 
     @abstractmethod
-    def law(self, counted: bool) -> WishartRecords:
-        """Return the law of a record's contribution; with ``counted``, it includes the count of valid records."""
+    def law(self, counted: bool) -> RecordLaw | LatentSums:
+        """Return the law of the statistic; with ``counted``, it includes the count of valid records."""
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the sums of values, squares and products; also the number of valid records, if that number is private.
@@ -112,14 +108,6 @@ class JointNormal(NoisyStatistics):
         counted = can_be_null(policy, *self.columns)
         weight = STEPS**2 if counted else 0
         return NoisySums(self.law(counted), tuple(released), noise, valid_count(policy, n_records), weight)
-
-    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
-        law = self.law(counted=False)
-        point = law.draw_prior(1, rng)
-        (mean,), (covariance,) = law.scaled(point)
-        half, middle = law.half_and_middle
-        numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
-        return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)
 
 
 def prior_by_column(

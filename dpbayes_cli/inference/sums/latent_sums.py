@@ -1,0 +1,216 @@
+"""Hamiltonian chains over the latent sums of all records, given the noisy ones.
+
+The sums have a prior, and the noise is independent. The posterior of the sums is as wide as the noise or as the prior,
+whichever is narrower, however many records there are; the parameters are then drawn exactly, given the sums.
+
+Trajectories are computed in coordinates in which the posterior has nearly unit covariance: first by the Hessian at
+its mode, then by the draws of a warm-up. After the warm-up the proposals are fixed, and the chains are independent. At
+the kinks of Laplace noise forces are smoothed. The chains still have the exact posterior: the leapfrog map is
+reversible and preserves volume for any force that depends only on the position, and the acceptance ratio has the exact
+density.
+
+Source: Neal 2011, MCMC using Hamiltonian dynamics; design notes, regression from noisy moments.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.record_law import LatentSums
+
+_SMOOTHED_SCALES = 0.5
+"""The forces of Laplace noise are smoothed over this many noise scales around a kink."""
+_HESSIAN_STEP = 1e-4
+_LEAST_CURVATURE = 0.05
+"""Curvatures at the mode below this are raised to it; the coordinates have priors of about unit width."""
+_WARM_UP = (40, 60, 40)
+_TARGET_ACCEPTANCE = 0.8
+_TRAJECTORY = 2.1
+"""The longest trajectory in standardized coordinates; half of it and all of it lie on both sides of a quarter turn."""
+_MAX_STEPS = 64
+_HESSIAN_BATCH = 64
+_MAX_SEARCH = 500
+_MAX_COORDINATE = 1e6
+_MAX_LOG_TOTAL = 60.0
+
+
+class LatentSumsSampler:
+    """Chains for many observations that differ only in their observed values, shape (n_observations, n_components)."""
+
+    def __init__(
+        self, observation: NoisySums, law: LatentSums, observed: Floats, chains: int, rng: np.random.Generator
+    ):
+        self._observation, self._law, self._rng, self._noise = observation, law, rng, observation.noise
+        self._observed, self._by_point = observed[:, None, :], np.repeat(observed, chains, axis=0)
+        self._total, self._shape = observation.total, (len(observed), chains)
+        decay = observation.noise.decay
+        self._exact = decay is not None and decay.exact
+        self._exponential = decay is None or decay.exponential
+        self._scale = observation.noise.scale if self._exponential else math.sqrt(observation.noise.variance)
+        self._center, self._root = self._mode()
+        self._z = 0.5 * rng.standard_normal((*self._shape, self._size))
+        self._z[~np.isfinite(self._evaluate(self._z)[0])] = 0.0
+        self._log_density, self._force = self._evaluate(self._z)
+        self._log_step = np.full((len(observed), 1), math.log(1.2 / self._size**0.25))
+        for window, length in enumerate(_WARM_UP):
+            kept = [self._sweep(adapt=True) for _ in range(length)]
+            if window < len(_WARM_UP) - 1:
+                self._rescale(np.concatenate(kept[length // 3 :], axis=1))
+
+    def run(self, n_draws: int, thinning: int = 1) -> Floats:
+        """Return the next draws: coordinates and number of records, shape (n_observations, chains, n_draws, p + 1)."""
+        draws = np.empty((*self._shape, n_draws, self._law.dimension + 1))
+        for i in range(n_draws):
+            for _ in range(thinning):
+                z = self._sweep()
+            points, totals, _, _ = self._split(self._points(z).reshape(-1, self._size))
+            draws[:, :, i, :-1], draws[:, :, i, -1] = points.reshape(*self._shape, -1), totals.reshape(self._shape)
+        return draws
+
+    @property
+    def _size(self) -> int:
+        return self._law.dimension + (self._total.kind != "known")
+
+    def _points(self, z: Floats) -> Floats:
+        return np.asarray(self._center[:, None, :] + z @ np.swapaxes(self._root, 1, 2))
+
+    def _split(self, points: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the coordinates, the number of records m, its log prior density as a coordinate, and derivatives.
+
+        Points have the shape (n, p). The last coordinate x is log m if m is unbounded, and the logit of m / n if m is
+        uniform. If probably all records are valid, it is log(1 + n - m), and each x below 0 stands for m = n.
+
+        Returns:
+            The last result holds the derivatives of m and of the log density by x, shape (2, n).
+        """
+        n, kind = float(self._total.n), self._total.kind
+        if kind == "known":
+            return points, np.full(len(points), n), np.zeros(len(points)), np.zeros((2, len(points)))
+        x = np.clip(points[:, -1], -_MAX_LOG_TOTAL, _MAX_LOG_TOTAL)
+        if kind == "unbounded":
+            return points[:, :-1], np.exp(x), x, np.stack([np.exp(x), np.ones_like(x)])
+        if not self._total.is_mostly_n:
+            share = expit(x)
+            log_density = np.log(share * (1.0 - share))
+            return points[:, :-1], n * share, log_density, np.stack([n * share * (1.0 - share), 1.0 - 2.0 * share])
+        missing = np.where(x > 0.0, np.expm1(x), 0.0)
+        log_density = np.where(np.abs(x) < math.log1p(n), 0.0, -np.inf)
+        slope = np.where((x > 0.0) & (missing < n - 1.0), -np.exp(x), 0.0)
+        return points[:, :-1], np.maximum(n - missing, 1.0), log_density, np.stack([slope, 0.0 * x])
+
+    def _start(self, observed: Floats) -> Floats:
+        """Return the point at which the search for the mode begins."""
+        start, n = np.zeros(self._size), float(self._total.n)
+        if self._total.kind != "known":
+            number = max(observed[0, -1] / self._observation.valid, 1.0)
+            if self._total.kind == "unbounded":
+                start[-1] = math.log(number)
+            elif self._total.is_mostly_n:
+                start[-1] = 0.9 * math.log1p(max(n - number, 0.0))
+            else:
+                start[-1] = logit(min(max(number / n, 0.01), 0.99))
+        return start
+
+    def _evaluate(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return log densities and forces at standardized points, shape (n_observations, chains, p)."""
+        points = self._points(z)
+        log_density, gradient = self._density(points.reshape(-1, self._size), self._by_point, smooth=False)
+        return log_density.reshape(self._shape), gradient.reshape(points.shape) @ self._root
+
+    def _density(self, points: Floats, observed: Floats, *, smooth: bool) -> tuple[Floats, Floats]:
+        """Return log densities at points, shape (n, p), and their smoothed gradients; ``smooth`` smooths both."""
+        inside = np.asarray((np.abs(points) < _MAX_COORDINATE).all(axis=1))
+        coordinates, totals, log_total, (of_x, slope) = self._split(np.where(inside[:, None], points, 0.0))
+        with np.errstate(all="ignore"):
+            log_prior, sums, pull_back = self._law.evaluate(coordinates, totals)
+            away = (observed - sums) / self._scale
+            gradient = np.tanh(away / _SMOOTHED_SCALES) if self._exponential else away
+            if not self._exponential and (self._exact or smooth):
+                log_noise = -0.5 * away**2
+            elif smooth:
+                wide = np.abs(away) / _SMOOTHED_SCALES
+                log_noise = -_SMOOTHED_SCALES * (wide + np.log1p(np.exp(-2.0 * wide)))
+            elif self._exact:
+                log_noise = -np.abs(away)
+            else:
+                log_noise = self._noise.log_pmf(np.rint(away * self._scale).astype(np.int64))
+            of_points, of_totals = pull_back(gradient / self._scale)
+            log_density = np.where(inside, log_prior + log_noise.sum(axis=1) + log_total, -np.inf)
+            if self._size > of_points.shape[1]:
+                of_points = np.column_stack([of_points, of_totals * of_x + slope])
+        log_density[np.isnan(log_density)] = -np.inf
+        return log_density, np.nan_to_num(of_points, posinf=0.0, neginf=0.0)
+
+    def _mode(self) -> tuple[Floats, Floats]:
+        """Return the mode of each observation's posterior, and a root of the inverse of the Hessian there."""
+        centers, roots = [], []
+        for observed in self._observed:
+            best = self._search(observed)
+            steps = _HESSIAN_STEP * np.eye(self._size)
+            hessian = np.empty((self._size, self._size))
+            for start in range(0, self._size, _HESSIAN_BATCH):
+                part = steps[start : start + _HESSIAN_BATCH]
+                above, below = (self._density(best + sign * part, observed, smooth=True)[1] for sign in (1.0, -1.0))
+                hessian[start : start + len(part)] = (below - above) / (2.0 * _HESSIAN_STEP)
+            values, vectors = np.linalg.eigh((hessian + hessian.T) / 2.0)
+            centers.append(best)
+            roots.append(vectors / np.sqrt(np.maximum(np.abs(values), _LEAST_CURVATURE)))
+        return np.array(centers), np.array(roots)
+
+    def _search(self, observed: Floats) -> Floats:
+        def objective(point: Floats) -> tuple[float, Floats]:
+            log_density, gradient = self._density(point[None], observed, smooth=True)
+            return (-float(log_density[0]), -gradient[0]) if np.isfinite(log_density[0]) else (1e300, 0.0 * point)
+
+        options: Any = {"maxiter": _MAX_SEARCH, "maxcor": 20}
+        found = minimize(objective, self._start(observed), jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(found.x)
+
+    def _rescale(self, draws: Floats) -> None:
+        """Change the standardization to that of draws, shape (n_observations, n_draws, p)."""
+        mean, n = draws.mean(axis=1, keepdims=True), draws.shape[1]
+        offset = draws - mean
+        covariance = np.swapaxes(offset, 1, 2) @ offset / n
+        diagonal = np.diagonal(covariance, axis1=1, axis2=2)
+        weight = min(1.0, n / (20.0 * self._size))
+        covariance = weight * covariance
+        index = np.arange(self._size)
+        covariance[:, index, index] = diagonal
+        factor = np.linalg.cholesky(covariance)
+        points = self._points(self._z)
+        self._center = self._center + (mean @ np.swapaxes(self._root, 1, 2))[:, 0]
+        self._root = self._root @ factor
+        self._z = np.swapaxes(np.linalg.solve(self._root, np.swapaxes(points - self._center[:, None], 1, 2)), 1, 2)
+        self._log_density, self._force = self._evaluate(self._z)
+
+    def _sweep(self, *, adapt: bool = False) -> Floats:
+        """Move all chains by one trajectory; ``adapt`` also adapts the step size of each observation."""
+        rng = self._rng
+        step = np.exp(self._log_step)[:, :, None] * rng.uniform(0.7, 1.2, (*self._shape, 1))
+        n_steps = min(max(math.ceil(_TRAJECTORY / float(np.exp(self._log_step).min())), 1), _MAX_STEPS)
+        n_steps = int(rng.integers((n_steps + 1) // 2, n_steps, endpoint=True))
+        momentum = rng.standard_normal(self._z.shape)
+        z, force, start = self._z, self._force, 0.5 * (momentum**2).sum(axis=2)
+        for _ in range(n_steps):
+            momentum = momentum + 0.5 * step * force
+            z = z + step * momentum
+            log_density, force = self._evaluate(z)
+            momentum = momentum + 0.5 * step * force
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_ratio = log_density - self._log_density + start - 0.5 * (momentum**2).sum(axis=2)
+        log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+        accept = np.log(rng.random(self._shape)) < log_ratio
+        self._z = np.where(accept[..., None], z, self._z)
+        self._force = np.where(accept[..., None], force, self._force)
+        self._log_density = np.where(accept, log_density, self._log_density)
+        if adapt:
+            rate = np.exp(np.minimum(log_ratio, 0.0)).mean(axis=1, keepdims=True)
+            self._log_step = np.minimum(self._log_step + 0.3 * (rate - _TARGET_ACCEPTANCE), 0.0)
+        return self._z

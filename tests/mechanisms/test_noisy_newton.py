@@ -1,0 +1,195 @@
+"""Noisy Newton: exact integers of single records, sensitivities over all neighbors, and the law of what is released."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.base.numeric import Integers
+from dpbayes_cli.core import derivatives
+from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.derivatives import DerivativeMatrix, DerivativeRows, Point, point_of
+from dpbayes_cli.core.design import Design, Feature
+from dpbayes_cli.core.losses import LogisticLoss, ProbitLoss
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.released import Payload
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.mechanisms.noisy_newton import SHARES, NoisyNewton, sensitivities
+from dpbayes_cli.mechanisms.samplers.stated_mu import MuOptions
+from dpbayes_cli.privacy.conversions import gaussian_delta
+from dpbayes_cli.privacy.laws import rounded_gaussian
+from dpbayes_cli.privacy.laws.part_noise import PartNoise
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.secret_normals import rounded_normals
+from dpbayes_cli.spec.release_spec import build_spec
+
+NUMBER = NumericColumn("x", -1.0, 3.0, 8)
+TEXT = Column("z", ("a", "b", "c"))
+TARGET = Column("y", ("no", "yes"))
+REPLACE, ADD = RecordPolicy(Neighbors.REPLACE_ONE), RecordPolicy(Neighbors.ADD_REMOVE)
+SPEC = {
+    "model": "logistic-regression",
+    "mechanism": "noisy-newton",
+    "domain": {
+        "target": {"column": "y", "values": ["no", "yes"]},
+        "features": {"x": {"lower": -1.0, "upper": 3.0}, "z": {"values": ["a", "b", "c"]}},
+    },
+    "privacy": {"mu": "1"},
+}
+
+
+def rows_of(*columns: Column | NumericColumn, policy: RecordPolicy = REPLACE, **design: object) -> DerivativeRows:
+    features = tuple(Feature(column) for column in columns)
+    made = Design(features, **design)  # type: ignore[arg-type]
+    return DerivativeRows(design=made, target=TARGET, loss=LogisticLoss(), precision=1.0, policy=policy)
+
+
+def held(rows: DerivativeRows, *blocks: Integers) -> DerivativeMatrix:
+    matrix = rows.hold(0)
+    for block in blocks:
+        matrix.take(block)
+    return matrix
+
+
+def random_codes(n: int, seed: int, *sizes: int) -> Integers:
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(-(i == 0), size, n) for i, size in enumerate(sizes)], axis=1)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("norm", [None, 0.7])
+def test_a_records_integers_depend_on_the_record_alone(sparse: bool, norm: float | None) -> None:
+    wide = Column("w", tuple(map(str, range(40)))) if sparse else TEXT
+    rows = rows_of(NUMBER, wide, norm=norm)
+    assert rows.design.dense is not sparse
+    codes = random_codes(400, 5, 9, len(wide.levels), 2)
+    point = point_of(np.linspace(-3.0, 2.0, rows.width))
+    whole = held(rows, codes).derivatives(point)
+    shuffled = np.random.default_rng(6).permutation(codes)
+    singles = np.sum([held(rows, codes[i : i + 1]).derivatives(point) for i in range(len(codes))], axis=0)
+    assert held(rows, shuffled[:33], shuffled[33:]).derivatives(point) == whole == singles.tolist()
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), ProbitLoss()])
+def test_released_derivatives_are_those_of_the_log_likelihood(loss: LogisticLoss | ProbitLoss) -> None:
+    rows = DerivativeRows(design=rows_of(NUMBER, TEXT).design, target=TARGET, loss=loss, precision=1.0, policy=REPLACE)
+    codes = random_codes(2000, 7, 9, 3, 2)
+    codes = codes[codes[:, 0] >= 0]
+    points = [point_of(np.array(b)) for b in ([0.0] * 5, [1.0, -2.0, 0.5, 0.0, 2.0])]
+    values = [value for point in points for value in held(rows, codes).derivatives(point)]
+    seen = rows.observation(values, [1.0] * len(values), points, len(codes))
+    x, y = rows.design.rows(codes[:, :2]), codes[:, 2].astype(float)
+    for b, gradient, hessian in zip(seen.points, seen.gradients, seen.hessians, strict=True):
+        t = x @ b
+        assert np.abs(gradient + x.T @ loss.slope(t, y)).max() < 2e-3 * len(y)
+        assert np.abs(hessian - (x.T * loss.curvature(t)) @ x).max() < 2e-3 * len(y)
+    assert np.allclose(seen.gradient_sds, [rows.largest_slope(point) / (1 << 25) for point in points])
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3)])
+def test_sensitivities_hold_for_all_neighbors_and_are_attained(policy: RecordPolicy) -> None:
+    """Without an intercept, the rows (1, 1) and (1, -1) are orthogonal, and attain the bound of the Hessian."""
+    other = NumericColumn("v", 0.0, 1.0, 2)
+    rows = rows_of(NUMBER, other, policy=policy, intercept=False)
+    gradient_bound, hessian_bound = sensitivities(rows)
+    cells = [np.array([codes]) for codes in itertools.product((0, 1, 4, 8), (0, 1, 2), (0, 1))]
+    k, largest = policy.contributions, np.zeros(2)
+    for point in (Point((0, 0)), point_of(np.array([0.3, -1.5])), point_of(np.array([20.0, 20.0]))):
+        each = k * np.array([held(rows, cell).derivatives(point) for cell in cells], dtype=object)
+        absent = policy.neighbors is Neighbors.ADD_REMOVE
+        changes = list(each) if absent else [*each, *(a - b for a, b in itertools.combinations(each, 2))]
+        for change in changes:
+            g1, g2, h11, h22, h12 = map(int, change)
+            squares = g1**2 + g2**2, h11**2 + h22**2 + 2 * h12**2  # the last entry is in the matrix twice
+            assert squares[0] <= gradient_bound
+            assert squares[1] <= hessian_bound
+            largest = np.maximum(largest, np.array(squares, dtype=float) / (gradient_bound, hessian_bound))
+    assert largest.min() > 1.0 - 1e-9
+
+
+def test_a_row_is_never_longer_than_its_bound() -> None:
+    sizes: list[list[Column | NumericColumn]] = [[NUMBER], [NUMBER, TEXT], [NUMBER] * 7]
+    for norm, columns in itertools.product((None, 0.3, 1.0, 1.2), sizes):
+        rows = rows_of(*columns, norm=norm)
+        codes = np.array([[8] * len(columns) + [1] if TEXT not in columns else [8, 2, 1]])
+        (x, _), *_ = held(rows, codes).blocks
+        length = int((x.astype(np.int64) ** 2).sum())
+        assert 0.99 * rows.squared_norm <= length <= rows.squared_norm
+        if norm is None:
+            assert length == rows.squared_norm
+
+
+def test_the_noise_of_all_rounds_costs_the_stated_mu() -> None:
+    spec = build_spec(SPEC)
+    model, rows = spec.build_model(), NoisyNewton().rows(spec.build_model(), spec.policy)
+    plan = NoisyNewton().plan(model, spec.policy, MuOptions(mu=Decimal(1)))
+    noise, width = require_type(plan.final_step.noise, PartNoise), rows.width
+    gradient, hessian = map(Fraction, sensitivities(rows))
+    assert noise.sizes == (width, width, width * (width - 1) // 2) * len(SHARES)
+    scales = [Fraction(law.scale) ** 2 for law in noise.laws]
+    cost = sum(gradient / scales[i] + hessian / min(scales[i + 1], 2 * scales[i + 2]) for i in range(0, 12, 3))
+    assert 1 - Fraction(1, 10**9) < cost <= 1
+    assert len(plan.final_step.statistic.names) == sum(noise.sizes)
+    assert (plan.guarantee.kind, float(plan.guarantee.mu)) == ("gdp", 1.0)
+
+
+def test_each_round_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[list[int]] = []
+    draw = rounded_normals
+
+    def recorded(scale: float, size: int) -> list[int]:
+        drawn.append(draw(scale, size))
+        return drawn[-1]
+
+    monkeypatch.setattr("dpbayes_cli.privacy.laws.rounded_gaussian.rounded_normals", recorded)
+    spec = build_spec(SPEC)
+    model: Model = spec.build_model()
+    plan = NoisyNewton().plan(model, spec.policy, MuOptions(mu=Decimal(1)))
+    matrix = held(require_type(plan.final_step.rows, DerivativeRows), random_codes(300, 8, 1 << 16, 3, 2))
+    released = NoisyNewton().release(plan, ExactEvidence((), 300, design=matrix))
+    exact = [value for point in released.points for value in matrix.derivatives(point)]
+    noise = [value for numbers in drawn for value in numbers]
+    assert require_type(released, Payload).values == tuple(map(sum, zip(exact, noise, strict=True)))
+    assert len(drawn) == 3 * len(SHARES)
+    assert len(set(noise)) > 0.99 * len(noise)  # scales of about 2^25: equal numbers are rare
+    assert released.points[0] == (0,) * matrix.rows.design.width
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ADD])
+def test_one_coefficient_with_tiny_integers_never_exceeds_gaussian_dp(
+    policy: RecordPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hockey-stick divergences of one round by enumeration, over all neighbors, at three points."""
+    monkeypatch.setattr(derivatives, "ONE", 4)
+    monkeypatch.setattr(derivatives, "TOP", 4)
+    monkeypatch.setattr(derivatives, "_LARGEST_PREDICTOR", 64)
+    monkeypatch.setattr("dpbayes_cli.mechanisms.noisy_newton.TOP", 4)
+    rows = rows_of(NUMBER, policy=policy, intercept=False)
+    mu_squared = Fraction(1, 2)
+    laws = [
+        rounded_gaussian.RoundedGaussian.calibrate(change, Decimal(float(mu_squared))) for change in sensitivities(rows)
+    ]
+    mu = math.sqrt(2 * float(mu_squared))
+    cells = [np.array([codes]) for codes in itertools.product((0, 3, 8), (0, 1))]
+    worst = 0.0
+    for point in ((0,), (3,), (-40,)):
+        each = [np.zeros(2, dtype=int), *(np.array(held(rows, cell).derivatives(point)) for cell in cells)]
+        pairs = itertools.permutations(each, 2) if policy is REPLACE else [(a, each[0]) for a in each[1:]]
+        for change in {tuple(np.abs(a - b).tolist()) for a, b in pairs}:
+            losses, masses = [], []
+            for law, shift in zip(laws, change, strict=True):
+                z = np.arange(-law.radius(40.0), law.radius(40.0) + 1)
+                masses.append(np.exp(law.log_pmf(z)))
+                losses.append(law.log_pmf(z) - law.log_pmf(z - shift))
+            loss, mass = np.add.outer(*losses), np.multiply.outer(*masses)
+            for epsilon in (0.0, 0.5, 2.0):
+                delta = float((mass * -np.expm1(np.minimum(epsilon - loss, 0.0))).sum())
+                assert delta <= gaussian_delta(mu, epsilon) * (1.0 + 1e-9) + 1e-12
+                worst = max(worst, delta / gaussian_delta(mu, epsilon))
+    assert worst > 0.5
