@@ -275,8 +275,7 @@ def spec_type(
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, mechanism_class, grouped=has_groups), INFERENCE)
-    defaults = kind.default_mechanism, kind.default_with_delta
-    by_default = (mechanism_class.name,) if mechanism_class.name in defaults else ()
+    by_default = tuple({mechanism_class.name} & {kind.default_mechanism, kind.default_with_delta})
     domain, choices = choice_fields(kind, private)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),

@@ -83,8 +83,8 @@ class Moments:
         log_unit, scale = self._log_r, np.asarray(1.0 if prior is None else prior.slope_scale)
         if prior is None:
             signal = points[:, law.slices.signal]
-            log_unit = log_unit + SIGNAL_SD * signal[:, 0]
-            scale = law.typical_slope * _exp(SIGNAL_SD * signal)
+            log_unit = SIGNAL_SD * signal[:, 0]
+            scale = law.typical_slope * _exp(SIGNAL_SD * signal - 0.5 * self._log_v[:, None])
             self.log_prior -= 0.5 * signal[:, 0] ** 2
         self._unit, self._scale = _exp(log_unit), self.sd * scale
         self.t = self._unit[:, None] * points[:, law.slices.t]
@@ -136,8 +136,9 @@ class Moments:
         square, reach = (self.root[:, d] ** 2).sum(axis=1), 1.0 - self.mean[:, -1] ** 2
         of_mean[:, -1] -= 2.0 * self._tightness * self.mean[:, -1] / reach * square
         of_total = (gradient * self.sums).sum(axis=1) / m
-        of_rows, of_log_sd = self._pull_back_target(of_root, of_mean, of_total, result)
-        self._pull_back_variance(of_total, result)
+        of_log_v = self._of_log_v.copy()
+        of_rows, of_log_sd = self._pull_back_target(of_root, of_mean, of_total, of_log_v, result)
+        self._pull_back_variance(of_total, of_log_v, result)
         # the features
         row = law.below[0]
         along = (of_rows * self._rows).sum(axis=2) + d + 1.0
@@ -150,7 +151,7 @@ class Moments:
         return result, of_total
 
     def _pull_back_target(
-        self, of_root: Floats, of_mean: Floats, of_total: Floats, result: Floats
+        self, of_root: Floats, of_mean: Floats, of_total: Floats, of_log_v: Floats, result: Floats
     ) -> tuple[Floats, Floats]:
         """Add to gradients what the law of t adds; return the gradients by rows and by log sds of the features."""
         law, prior, d = self._law, self._law.conjugate, self._law.size - 1
@@ -163,17 +164,19 @@ class Moments:
         of_t = of_root[:, d, :d] + of_z[:, -d:]
         of_log_unit = (of_t * self.t).sum(axis=1) + d
         result[:, law.slices.t] = of_t * self._unit[:, None]
-        result[:, law.slices.r.start] = of_root[:, d, d] * self.root[:, d, d] + of_log_unit
+        result[:, law.slices.r.start] = of_root[:, d, d] * self.root[:, d, d]
         if prior is None:
+            of_log_v -= 0.5 * of_log_scale.sum(axis=1)
             signal = law.slices.signal.start
             of_log_s = of_log_scale.sum(axis=1) + of_log_unit
             result[:, signal] = SIGNAL_SD * of_log_s - self._points[:, signal]
         else:
+            result[:, law.slices.r.start] += of_log_unit
             of_mean[:, :-1] += of_factor[:, 0, 1:] * np.asarray(prior.slope_scale)
             of_mean[:, -1] += of_z[:, 0]
         return of_root[:, :d, :d] * self.sd[:, :, None] + of_scaled_rows * self._scale[:, :, None], of_log_sd
 
-    def _pull_back_variance(self, of_total: Floats, result: Floats) -> None:
+    def _pull_back_variance(self, of_total: Floats, of_log_v: Floats, result: Floats) -> None:
         """Add to gradients what the laws of r and of the variance add."""
         law, m = self._law, self._m
         of_log_ratio = 0.5 * self._freedom - 0.5 * m * self._ratio
@@ -184,9 +187,9 @@ class Moments:
             result[:, law.slices.r.start] += 2.0 * of_log_ratio
             return
         step = np.sqrt(2.0 / m)
-        result[:, law.slices.r.start] += 2.0 * self._of_log_v
-        result[:, law.slices.variance.start] = step * (self._of_log_v - of_log_ratio)
-        of_total += 0.5 * step * self._xi / m * (of_log_ratio - self._of_log_v) - 0.5 / m
+        result[:, law.slices.r.start] += 2.0 * of_log_v
+        result[:, law.slices.variance.start] = step * (of_log_v - of_log_ratio)
+        of_total += 0.5 * step * self._xi / m * (of_log_ratio - of_log_v) - 0.5 / m
 
     def draw_coefficients(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the levels at features of 0, shape (n,), and the slopes, shape (n, d), of the scaled numbers."""

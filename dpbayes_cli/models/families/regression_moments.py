@@ -71,13 +71,13 @@ class RegressionMoments(LatentSums):
     largest one that is possible with this mean, and w is uniform between 0 and 1. All correlation matrices of the
     features have the same density.
 
-    By default, the residual standard deviation is uniform, slopes are normal with the standard deviation 3 s / sqrt(d)
-    times the residual one, and log s is N(0, 4). As the records lie between the bounds, this is multiplied by exp(-(T /
+    By default, the residual standard deviation is uniform, slopes are normal with the standard deviation s /
+    sqrt(d), and log s is N(0, 4). As the records lie between the bounds, this is multiplied by exp(-(T /
     a)^2 / 2), where T is the standard deviation of the target in the records, a = ``spread`` (1 - M^2) / 3, and M is
     its mean.
 
     The coordinates are the logits of the means, features first; the logits of w for each feature; the rows of the
-    Cholesky factor of their correlation matrix, divided by the diagonal; t / r, or t / (r s) by default; log r; sqrt(m
+    Cholesky factor of their correlation matrix, divided by the diagonal; t / r, or t / s by default; log r; sqrt(m
     / 2) log(variance / r^2), unless the variance is known; and log(s) / 2, unless the prior is conjugate. So no
     coordinate has a prior that becomes narrow as another one moves.
 
@@ -149,8 +149,8 @@ class RegressionMoments(LatentSums):
 
     @property
     def typical_slope(self) -> float:
-        """The prior scale of a slope of scaled numbers, in units of the residual standard deviation."""
-        return 3.0 / math.sqrt(self.size - 1)
+        """The prior scale of a slope of scaled numbers, by default."""
+        return 1.0 / math.sqrt(self.size - 1)
 
     def tightness(self, mean: Floats) -> Floats:
         """Return 1 / a^2, given means of the target; 0 if the prior is conjugate."""

@@ -58,7 +58,7 @@ def draw_regressions(law: RegressionMoments, x: Floats, size: int, rng: np.rando
     mean = rng.uniform(-1.0, 1.0, size)
     sd = rng.uniform(0.0, 1.0, size)
     scale = law.typical_slope * np.exp(SIGNAL_SD * rng.standard_normal(size))
-    slopes = (sd * scale)[:, None] * rng.standard_normal((size, d))
+    slopes = scale[:, None] * rng.standard_normal((size, d))
     total = sd**2 + np.einsum("ni,ij,nj->n", slopes, np.atleast_2d(np.cov(x.T, bias=True)), slopes)
     log_weight = -0.5 * total * law.tightness(mean)
     kept = np.log(rng.random(size)) < log_weight
