@@ -146,5 +146,5 @@ def test_the_full_study_is_calibrated(cell: Cell) -> None:
 @pytest.mark.slow
 @pytest.mark.calibration
 def test_hessians_taken_for_exact_are_not_calibrated() -> None:
-    """The coverage is about .5, with a standard error of .04."""
+    """The coverage is about .05, with a standard error of .02."""
     assert study(Cell("normal", 5, 3000, 1.0), 24, 3, naive).covered.mean() < 0.8
