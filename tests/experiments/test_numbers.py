@@ -21,7 +21,7 @@ DIGESTS = {
     "calibration": "2abd8104bc5e1a40",
     "classification": "61791eacccea0c59",
     "logistic-regression": "7e19c5a1735544da",
-    "linear-regression": "0f2075e0c0ab3de7",
+    "linear-regression": "58f9be97852722ff",
     "hmm": "c9ac936a6507f26d",
     "estimation": "c75e58a14f457694",
     "adversarial-data": "726b6f526f982559",
