@@ -29,7 +29,7 @@ DIGESTS = {
     "renyi-utility": "827d88a019c70964",
     "groups": "91f2d892b7e92483",
     "synthetic": "450898da5f897a78",
-    "linear-regression, whole": "cb85cbbab44b1e85",
+    "linear-regression, whole": "eecb64e62ac21de9",
     "hmm, whole": "2391610b59505e28",
     "renyi-utility, whole": "939803a675ddb692",
 }
