@@ -294,7 +294,8 @@ class LinearRegression(JointNormal, NormalRegression):
         return ScaledRegression(law.variance, ends, law.conjugate.mean, (self.strength, *slopes), STEPS)
 
     def law(self, counted: bool) -> "RegressionMoments":
-        from dpbayes_cli.models.families.regression_moments import ConjugatePrior, RegressionMoments
+        from dpbayes_cli.models.families.regression_coordinates import ConjugatePrior
+        from dpbayes_cli.models.families.regression_moments import RegressionMoments
 
         if self.spread is not None:
             return RegressionMoments(self.columns, counted, self.spread)

@@ -16,6 +16,8 @@ _PATH = 2.4
 """The length of a path in units of the standard deviation, longer than a quarter of a period (pi / 2), because some
 directions are wider than the metric says."""
 _MAX_LEAPS = 48
+_SHORT, _SHORT_SHARE = 0.25, 0.15
+"""Some moves have shorter steps, so that chains leave places that are more curved than others."""
 _START_SD = 0.2
 """Chains start near the center, because far from it the law may be far from normal."""
 _WARM_UP = 40
@@ -69,7 +71,8 @@ class HamiltonianChains:
         draws = np.empty((len(self._z), length, len(self._center)))
         for i in range(length):
             for _ in range(thinning):
-                self._move(float(self._rng.uniform(0.8, 1.2)))
+                short = self._rng.random() < _SHORT_SHARE
+                self._move(float(self._rng.uniform(0.8, 1.2)) * (_SHORT if short else 1.0))
             draws[:, i] = self._center + self._z @ self._factor.T
         return draws
 

@@ -10,7 +10,7 @@ from scipy.special import expit, gammaln, psi
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.models.families.regression_moments import RegressionMoments
+    from dpbayes_cli.models.families.regression_coordinates import RegressionCoordinates
 
 SIGNAL_SD = 1.0
 """The standard deviation of log s in the default prior; see ``RegressionMoments``."""
@@ -28,7 +28,7 @@ class Moments:
         sums: the sums over all records, in units of the integer statistic, shape (n, n_components).
     """
 
-    def __init__(self, law: RegressionMoments, points: Floats, totals: Floats) -> None:
+    def __init__(self, law: RegressionCoordinates, points: Floats, totals: Floats) -> None:
         self._law, self._points, self._m = law, points, totals
         self.log_prior = np.zeros(len(points))
         self._set_features()

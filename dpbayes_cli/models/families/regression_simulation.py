@@ -12,7 +12,7 @@ from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.models.families.regression_moments import RegressionMoments
+    from dpbayes_cli.models.families.regression_coordinates import RegressionCoordinates
 
 _CANDIDATES, _MAX_BATCHES = 64, 8
 _PRIOR_DRAWS = 2000
@@ -41,7 +41,7 @@ def draw_features(size: int, n_records: int, rng: np.random.Generator) -> Floats
     return np.asarray(2.0 * betaincinv(mean * weight, (1.0 - mean) * weight, levels) - 1.0)
 
 
-def draw_regressions(law: RegressionMoments, x: Floats, size: int, rng: np.random.Generator) -> tuple[Floats, ...]:
+def draw_regressions(law: RegressionCoordinates, x: Floats, size: int, rng: np.random.Generator) -> tuple[Floats, ...]:
     """Draw levels at features of 0, slopes and variances of scaled numbers from the prior, given scaled features.
 
     Returns:
@@ -66,7 +66,7 @@ def draw_regressions(law: RegressionMoments, x: Floats, size: int, rng: np.rando
     return (mean - slopes @ center)[kept], slopes[kept], sd[kept] ** 2
 
 
-def draw_records(law: RegressionMoments, n_records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draw parameters from the prior, and records, target first, in the units of the columns.
 
     With the default prior, parameters are drawn again, for some time, while the target leaves its bounds in more than
@@ -86,7 +86,7 @@ def draw_records(law: RegressionMoments, n_records: int, rng: np.random.Generato
     return parameters, middle + half * np.column_stack([y, x])[:n_records]
 
 
-def prior_quantiles(law: RegressionMoments, levels: Floats) -> Floats:
+def prior_quantiles(law: RegressionCoordinates, levels: Floats) -> Floats:
     """Return quantiles of the default prior, from fixed draws, shape (n_parameters, n_levels)."""
     rng = np.random.default_rng(0)
     drawn = [draw_records(law, _LEAST_RECORDS, rng)[0] for _ in range(_PRIOR_DRAWS)]
@@ -94,7 +94,7 @@ def prior_quantiles(law: RegressionMoments, levels: Floats) -> Floats:
 
 
 def draw_plug_in(
-    law: RegressionMoments, observed: Floats, n_records: float, size: int, rng: np.random.Generator
+    law: RegressionCoordinates, observed: Floats, n_records: float, size: int, rng: np.random.Generator
 ) -> Floats:
     """Draw from the conjugate regression posterior given the nearest positive semidefinite second moments.
 
