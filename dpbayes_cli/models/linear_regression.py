@@ -135,7 +135,7 @@ class LinearRegression(JointNormal, NormalRegression):
         "deviations and correlations in the records have weak priors (means are uniform between the bounds, "
         "standard deviations are w^2 times the largest possible one with w uniform between 0 and 1, and correlation "
         "matrices are uniform). By default a slope of numbers scaled to [-1, 1] is N(0, s^2 / d) for d "
-        "features, where log s is N(0, 4); the residual standard "
+        "features, where log s is standard normal; the residual standard "
         "deviation is uniform, and the target's standard deviation in the records is half-normal (key spread). Let k = "
         "variance_strength, let deviation_0 and mean_0 belong to the target, and let level be the value of the "
         "regression line at the prior means of the features. Then the conjugate prior of the regression is variance ~ "

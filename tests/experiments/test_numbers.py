@@ -21,7 +21,7 @@ DIGESTS = {
     "calibration": "2abd8104bc5e1a40",
     "classification": "61791eacccea0c59",
     "logistic-regression": "7e19c5a1735544da",
-    "linear-regression": "0f2075e0c0ab3de7",
+    "linear-regression": "58f9be97852722ff",
     "hmm": "c9ac936a6507f26d",
     "estimation": "c75e58a14f457694",
     "adversarial-data": "726b6f526f982559",
@@ -29,7 +29,7 @@ DIGESTS = {
     "renyi-utility": "827d88a019c70964",
     "groups": "91f2d892b7e92483",
     "synthetic": "450898da5f897a78",
-    "linear-regression, whole": "cb85cbbab44b1e85",
+    "linear-regression, whole": "eecb64e62ac21de9",
     "hmm, whole": "2391610b59505e28",
     "renyi-utility, whole": "939803a675ddb692",
 }

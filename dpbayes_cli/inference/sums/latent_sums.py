@@ -55,7 +55,7 @@ class LatentSumsSampler:
         self._exponential = decay is None or decay.exponential
         self._scale = observation.noise.scale if self._exponential else math.sqrt(observation.noise.variance)
         self._center, self._root = self._mode()
-        self._z = 0.5 * rng.standard_normal((*self._shape, self._size))
+        self._z = 0.1 * rng.standard_normal((*self._shape, self._size))
         self._z[~np.isfinite(self._evaluate(self._z)[0])] = 0.0
         self._log_density, self._force = self._evaluate(self._z)
         self._log_step = np.full((len(observed), 1), math.log(1.2 / self._size**0.25))

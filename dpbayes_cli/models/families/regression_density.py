@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.models.families.regression_coordinates import RegressionCoordinates
 
-SIGNAL_SD = 2.0
+SIGNAL_SD = 1.0
 """The standard deviation of log s in the default prior; see ``RegressionMoments``."""
 _MAX_LOG = 300.0
 

@@ -41,13 +41,13 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
     features have the same density.
 
     By default, the residual standard deviation is uniform, slopes are normal with the standard deviation s /
-    sqrt(d), and log s is N(0, 4). As the records lie between the bounds, this is multiplied by exp(-(T /
+    sqrt(d), and log s is standard normal. As the records lie between the bounds, this is multiplied by exp(-(T /
     a)^2 / 2), where T is the standard deviation of the target in the records, a = ``spread`` (1 - M^2) / 3, and M is
     its mean.
 
     The coordinates are the logits of the means, features first; the logits of w for each feature; the rows of the
     Cholesky factor of their correlation matrix, divided by the diagonal; t / r, or t / s by default; log r; sqrt(m
-    / 2) log(variance / r^2), unless the variance is known; and log(s) / 2, unless the prior is conjugate. So no
+    / 2) log(variance / r^2), unless the variance is known; and log s, unless the prior is conjugate. So no
     coordinate has a prior that becomes narrow as another one moves.
     """
 
