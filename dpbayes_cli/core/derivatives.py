@@ -134,7 +134,7 @@ class DerivativeRows(DesignRows):
         of_width = all(len(point) == self.width for point in points)
         within = all(abs(b) <= _LARGEST_COEFFICIENT for point in points for b in point)
         n_rounds = n_values // len(self.names(1))
-        return of_width and within and len(points) == n_rounds and not any(points[0])
+        return of_width and within and 0 < len(points) == n_rounds and not any(points[0])
 
     @cached_property
     def _upper(self) -> tuple[Integers, Integers]:

@@ -8,6 +8,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.derivatives import TOP, DerivativeMatrix, DerivativeRows, Point, point_of
 from dpbayes_cli.core.mechanism import Mechanism
@@ -92,7 +93,10 @@ class NoisyNewton(Mechanism):
         n_records: int | None,
         points: Sequence[Point] = (),
     ) -> NoisyDerivatives:
-        return self.rows(model, policy).observation(released, noise.scales(len(released)), points, n_records)
+        rows = self.rows(model, policy)
+        if not rows.are_points(points, len(released)):
+            raise SpecError("not the points of so many rounds, of which the first is zero", where="points")
+        return rows.observation(released, noise.scales(len(released)), points, n_records)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         rows, statistic = self.rows(model, policy), self.statistic(model, policy)
@@ -110,7 +114,9 @@ class NoisyNewton(Mechanism):
         """
         (step,) = plan.steps
         matrix = require_type(evidence.design, DerivativeMatrix)
-        n_records = evidence.n_records if matrix.rows.policy.neighbors is Neighbors.REPLACE_ONE else None
+        policy = matrix.rows.policy
+        is_public = policy.neighbors is Neighbors.REPLACE_ONE and policy.contributions == 1
+        n_records = evidence.n_records if is_public else None  # how many records units have is private
         values, points = rounds(step, matrix.rows, n_records, matrix.derivatives, lambda law, exact: law.release(exact))
         return Payload(step.statistic.names, tuple(values), step.noise, points=tuple(points))
 

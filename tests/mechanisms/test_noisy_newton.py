@@ -161,6 +161,20 @@ def test_each_round_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     assert released.points[0] == (0,) * matrix.rows.design.width
 
 
+@pytest.mark.parametrize(
+    "policy", [ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3), RecordPolicy(Neighbors.ADD_REMOVE, "no", 3)]
+)
+def test_points_do_not_depend_on_a_private_number_of_records(
+    policy: RecordPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpbayes_cli.privacy.laws.rounded_gaussian.rounded_normals", lambda _scale, size: [0] * size)
+    model = build_spec(SPEC).build_model()
+    plan = NoisyNewton().plan(model, policy, MuOptions(mu=Decimal(1)))
+    matrix = held(require_type(plan.final_step.rows, DerivativeRows), random_codes(60, 9, 1 << 16, 3, 2))
+    released = [NoisyNewton().release(plan, ExactEvidence((), n, design=matrix)) for n in (60, 90)]
+    assert released[0] == released[1]
+
+
 @pytest.mark.parametrize("policy", [REPLACE, ADD])
 def test_one_coefficient_with_tiny_integers_never_exceeds_gaussian_dp(
     policy: RecordPolicy, monkeypatch: pytest.MonkeyPatch
