@@ -8,7 +8,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.derivatives import TOP, DerivativeMatrix, DerivativeRows, Point, point_of
 from dpbayes_cli.core.mechanism import Mechanism
@@ -95,7 +95,7 @@ class NoisyNewton(Mechanism):
     ) -> NoisyDerivatives:
         rows = self.rows(model, policy)
         if not rows.are_points(points, len(released)):
-            raise SpecError("not the points of so many rounds, of which the first is zero", where="points")
+            raise VerificationError("points: not those of so many rounds, of which the first is zero")
         return rows.observation(released, noise.scales(len(released)), points, n_records)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:

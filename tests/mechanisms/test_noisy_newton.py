@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core import derivatives
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
@@ -207,3 +208,12 @@ def test_one_coefficient_with_tiny_integers_never_exceeds_gaussian_dp(
                 assert delta <= gaussian_delta(mu, epsilon) * (1.0 + 1e-9) + 1e-12
                 worst = max(worst, delta / gaussian_delta(mu, epsilon))
     assert worst > 0.5
+
+
+def test_a_bundle_without_its_points_is_refused() -> None:
+    model = build_spec(SPEC).build_model()
+    noise = NoisyNewton().plan(model, REPLACE, MuOptions(mu=Decimal(1))).final_step.noise
+    size = len(NoisyNewton().statistic(model, REPLACE).names)
+    for points in ([], [(0,) * 5] * 3, [(0,) * 4] * 4, [(1,) * 5] * 4, [(0,) * 5] * 3 + [(1 << 20,) * 5]):
+        with pytest.raises(VerificationError, match="points"):
+            NoisyNewton().observation(model, REPLACE, [0] * size, noise, 100, points)
