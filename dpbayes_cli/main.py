@@ -118,7 +118,12 @@ def run() -> NoReturn:
     _SIGNALS.clear()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
-    code = max(_run_command(), _flush())
+    code = _run_command()
+    try:
+        code = max(code, _flush())
+        _ignore_signals()  # the command has ended
+    except Interrupted as error:
+        _leave_threads(128 + error.signal)
     if (_SIGNALS or code == _BROKEN_PIPE_EXIT) and threading.active_count() > 1:
         _leave_threads(code)
     sys.exit(code)
@@ -134,10 +139,14 @@ _SIGNALS: list[int] = []
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    for other in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
+    _ignore_signals()  # a second signal must not interrupt the clean-up
     _SIGNALS.append(number)
     raise Interrupted(number)
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _flush() -> int:
