@@ -8,7 +8,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpbayes_cli.base.errors import VerificationError
+from dpbayes_cli.base.errors import SpecError, VerificationError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.derivatives import TOP, DerivativeMatrix, DerivativeRows, Point, point_of
 from dpbayes_cli.core.mechanism import Mechanism
@@ -31,6 +31,8 @@ SHARES = tuple(
     (Fraction(gradient, 100), Fraction(hessian, 100)) for gradient, hessian in ((5, 3), (8, 4), (10, 5), (45, 20))
 )
 """The shares of mu^2 that the gradient and the Hessian of each round get."""
+_MAX_WIDTH = 300
+"""The largest number of columns of the design: four rounds then release 181,800 numbers."""
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 
@@ -72,6 +74,13 @@ class NoisyNewton(Mechanism):
     def rows(self, model: Model, policy: RecordPolicy) -> DerivativeRows:
         """Return the rows from which derivatives are computed."""
         regression = require_type(model, CurvedLossModel)
+        if regression.design.width > _MAX_WIDTH:
+            raise SpecError(
+                f"the design has {regression.design.width:,} columns; noisy-newton releases every pair of columns of "
+                f"at most {_MAX_WIDTH}",
+                where="domain.features",
+                hint="--mechanism gibbs-posterior, or fewer columns and values",
+            )
         return DerivativeRows(
             design=regression.design,
             target=regression.target,
@@ -101,7 +110,8 @@ class NoisyNewton(Mechanism):
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         rows, statistic = self.rows(model, policy), self.statistic(model, policy)
         stated = require_type(options, MuOptions)
-        mu = stated.mu or _DOWN.create_decimal(Decimal(stated_mu(stated) * BELOW_TARGET))
+        largest = stated_mu(stated)  # refuses a second cost beside mu
+        mu = _DOWN.create_decimal(Decimal(largest * BELOW_TARGET)) if stated.mu is None else stated.mu
         noise = _noise(rows, Fraction(mu) ** 2)
         guarantee = GaussianDP(mu)
         return Plan((Step(statistic, noise, guarantee, rows=rows),), guarantee, {"mu": float(mu)})

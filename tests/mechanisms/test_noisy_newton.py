@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpbayes_cli.base.errors import VerificationError
+from dpbayes_cli.base.errors import SpecError, VerificationError
 from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core import derivatives
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
@@ -217,3 +217,13 @@ def test_a_bundle_without_its_points_is_refused() -> None:
     for points in ([], [(0,) * 5] * 3, [(0,) * 4] * 4, [(1,) * 5] * 4, [(0,) * 5] * 3 + [(1 << 20,) * 5]):
         with pytest.raises(VerificationError, match="points"):
             NoisyNewton().observation(model, REPLACE, [0] * size, noise, 100, points)
+
+
+def test_two_costs_and_wide_designs_are_refused() -> None:
+    model = build_spec(SPEC).build_model()
+    with pytest.raises(SpecError, match="state one of"):
+        NoisyNewton().plan(model, REPLACE, MuOptions(mu=Decimal(1), epsilon=Decimal(1), delta=Decimal("1e-6")))
+    wide = {"x": {"values": [str(i) for i in range(300)]}}
+    stated = {**SPEC, "domain": {**SPEC["domain"], "features": wide}}  # type: ignore[dict-item]
+    with pytest.raises(SpecError, match="301 columns"):
+        NoisyNewton().plan(build_spec(stated).build_model(), REPLACE, MuOptions(mu=Decimal(1)))
