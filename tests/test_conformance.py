@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySequences, NoisySums, NoisyTables
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.record_law import LatentSums, RecordLaw
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.released import Payload
@@ -228,20 +228,25 @@ def test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness(
         assert sum(part.size for part in statistic.parts) == len(absent)
         assert sum(part.sensitivity_l1 for part in statistic.parts) == statistic.sensitivity_l1
         assert sum(part.sensitivity_l2_squared for part in statistic.parts) == statistic.sensitivity_l2_squared
-    _check_worst_shift(statistic, changes.reshape(-1, len(absent)))
-
-
-def _check_worst_shift(statistic: Statistic, changes: Integers) -> None:
-    """No change costs more than the worst shift, which is a change unless sums of products bound it."""
     assert changes.max() == statistic.largest_change
-    unique = [{int(z): int((row == z).sum()) for z in set(row.tolist()) - {0}} for row in np.unique(changes, axis=0)]
-    worst = Counter(z for z in statistic.worst_shifts[0] if z)
-    products = any(isinstance(each, ProductOf) and len(each.roles) > 1 for each in statistic.expressions)
-    assert products or worst in unique
-    for order, scale in itertools.product((1.1, 2.0, 32.0), (0.7, statistic.sensitivity_l1 / 2.0)):
-        cost = {z: laplace_rdp(z, order, scale) for z in {z for row in [*unique, worst] for z in row}}
-        largest = max(sum(cost[z] * n for z, n in row.items()) for row in unique)
-        assert largest <= sum(cost[z] * n for z, n in worst.items()) * (1.0 + 1e-12)
+    for epsilon in ("0.3", "4"):
+        _check_curve(plan_of(mechanism(), model, policy, Decimal(epsilon)), changes.reshape(-1, len(absent)))
+
+
+def _check_curve(plan: Plan, changes: Integers, *, all_changes: bool = True) -> None:
+    """No change costs more than the plan's curve; one attains it unless only a sum of products bounds them."""
+    (step,) = plan.steps
+    sizes, index = np.unique(changes, return_inverse=True)
+    columns, scales = index.reshape(changes.shape).T, step.noise.scales(changes.shape[1])
+    products = any(isinstance(each, ProductOf) and len(each.roles) > 1 for each in step.statistic.expressions)
+    for order in ("1.1", "2", "32"):
+        costs = {
+            b: np.array([laplace_rdp(z, float(order), b) if z else 0.0 for z in sizes.tolist()]) for b in {*scales}
+        }
+        divergences = sum(costs[scale][column] for column, scale in zip(columns, scales, strict=True))
+        stated = float(plan.guarantee.rdp(Decimal(order)))
+        assert divergences.max() <= stated * (1.0 + 1e-12)
+        assert products or not all_changes or divergences.max() >= stated * (1.0 - 1e-9)
 
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
@@ -261,7 +266,8 @@ def test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness(
     sums = np.unique(
         np.array([a + b for a, b in itertools.combinations_with_replacement(contributions, 2)], float), axis=0
     )
-    if len(sums) > _MAX_SUMS:
+    is_sample = len(sums) > _MAX_SUMS
+    if is_sample:
         kept = np.random.default_rng(0).choice(len(sums), _MAX_SUMS, replace=False)
         doubled = [[2.0 * v for v in contribution(statistic, model, policy, record)] for record in named]
         sums = np.concatenate([sums[kept], doubled])
@@ -272,6 +278,8 @@ def test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness(
     for part, cells in zip(statistic.parts, _cells_of(statistic), strict=True):
         assert change[:, :, cells].sum(axis=2).max() <= part.sensitivity_l1
         assert (change[:, :, cells] ** 2).sum(axis=2).max() <= part.sensitivity_l2_squared
+    plan = plan_of(mechanism(), model, policy, Decimal(2))
+    _check_curve(plan, change.reshape(-1, change.shape[2]), all_changes=not is_sample)
 
 
 _MAX_SUMS = 250

@@ -21,7 +21,6 @@ Booleans: TypeAlias = "NDArray[np.bool_]"
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _EXACT = Context(prec=1000, traps=[Inexact])
-_SHORT_UP, _SHORT_DOWN = (Context(prec=6, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
 
 Number = Decimal | str | float  # an exact number as users of the library state it
 
@@ -58,9 +57,19 @@ def decimal_text(value: Decimal) -> str:
     return "0" if text in {"", "-0"} else text
 
 
-def short_text(value: Decimal, *, up: bool = False) -> str:
-    """Return a decimal with at most six digits, rounded down or, if ``up``, which suits a cost, rounded up."""
-    return decimal_text((_SHORT_UP if up else _SHORT_DOWN).create_decimal(value))
+def short_text(value: Decimal, *, up: bool = False, digits: int = 6) -> str:
+    """Return a decimal with at most this many digits, rounded down or, if ``up``, which suits a cost, rounded up."""
+    return decimal_text(Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR).create_decimal(value))
+
+
+def cost_text(value: float) -> str:
+    """Return a privacy cost as text: as it is if it has at most nine digits, else rounded up to six digits.
+
+    A cost that a user stated has few digits. A cost that was computed, or that follows from what was stated, has many,
+    the last of which only show the margin of the computation.
+    """
+    exact = Decimal(repr(value))
+    return short_text(exact, up=True) if len(exact.as_tuple().digits) > 9 else decimal_text(exact)
 
 
 def float_text(value: float) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.numeric import cost_text
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ReleasedGuarantee
 from dpbayes_cli.bundle.report import wording
@@ -132,7 +133,7 @@ def _variant(guarantee: ReleasedGuarantee) -> str:
 def _parameters(guarantee: ReleasedGuarantee) -> dict[str, float]:
     rho = None if guarantee.kind == "pure" else guarantee.rho
     parameters = {"epsilon": guarantee.epsilon, "delta": guarantee.delta or None, "rho": rho}
-    return {name: value for name, value in parameters.items() if value is not None}
+    return {name: float(cost_text(value)) for name, value in parameters.items() if value is not None}
 
 
 def _domain(document: ReleaseDocument) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import amounts_text
@@ -9,9 +10,12 @@ from dpbayes_cli.base.numeric import decimal_text, short_text
 from dpbayes_cli.commands.output import emit_result, say_already_done
 
 if TYPE_CHECKING:
+    from dpbayes_cli.ledger.budgets import Lanes
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import Account, State
     from dpbayes_cli.privacy.guarantee import Guarantee
+
+_UP, _DOWN = (Context(prec=15, rounding=rounding) for rounding in (ROUND_CEILING, ROUND_FLOOR))
 
 
 def head_of(state: State) -> dict[str, Any]:
@@ -38,9 +42,12 @@ def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool
 
 
 def account_document(account: Account) -> dict[str, Any]:
-    """Return an account as a JSON object; its keys are stable."""
+    """Return an account as a JSON object; its keys are stable. Amounts have at most 15 digits."""
     from dpbayes_cli.ledger.admitted_releases import allowances, remaining_by_route
     from dpbayes_cli.ledger.budgets import component_texts
+
+    def amounts(exact: Lanes, context: Context = _DOWN) -> dict[str, str]:
+        return component_texts({name: context.create_decimal(amount) for name, amount in exact.items()})
 
     return {
         "account": account.name,
@@ -51,15 +58,15 @@ def account_document(account: Account) -> dict[str, Any]:
         "by_default": account.by_default,
         "closed": account.closed or None,
         "kind": account.budget.kind,
-        "budget": component_texts(account.budget.total),
-        "spent": component_texts(account.spent),
-        "remaining": component_texts(account.remaining),
+        "budget": amounts(account.budget.total),
+        "spent": amounts(account.spent, _UP),
+        "remaining": amounts(account.remaining),
         "allows_next": allowances(account),
         "limits": {
             analyst: {
-                "limit": component_texts(limit.budget.total),
-                "spent": component_texts(limit.spent),
-                "remaining": component_texts(limit.remaining),
+                "limit": amounts(limit.budget.total),
+                "spent": amounts(limit.spent, _UP),
+                "remaining": amounts(limit.remaining),
             }
             for analyst, limit in account.limits.items()
         },

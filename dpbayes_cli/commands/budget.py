@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _DELTA = Decimal("1e-6")  # the delta at which amounts of rho, mu and Renyi divergence are stated as an epsilon too
 _NO_DELTA = ("delta", "0")
+_WITHOUT_MARGIN = Decimal(1) - Decimal("1e-10")  # an epsilon that was computed from a total is larger by a margin
 
 
 @click.group("budget")
@@ -223,11 +224,11 @@ def _explain_delta(account: Account, document: dict[str, Any]) -> None:
     from dpbayes_cli.ledger.budgets import component_texts
 
     budget, delta = account.budget, decimal_text(_DELTA)
-    for subject, amounts in (("the total", budget.total), ("what is spent", account.spent)):
+    for subject, amounts, up in (("the total", budget.total, False), ("what is spent", account.spent, True)):
         implied = budget.epsilon_at(amounts, _DELTA) if any(amounts.values()) else None
         if implied is not None:
-            shown = decimal_text(Context(prec=6, rounding=ROUND_CEILING).create_decimal(implied))
-            stated = amounts_text(component_texts(amounts))
+            shown = short_text(implied * _WITHOUT_MARGIN, up=True)
+            stated = amounts_text(component_texts(amounts), up=up)
             detail(f"{account.name}: {subject}, {stated}, is epsilon {shown} at delta {delta}")
     if document["routes"]:
         detail(f"{account.name}: the total and the spent epsilon hold at delta {document['budget']['delta']}")

@@ -72,7 +72,8 @@ def command(
     changed.
 
     The page of --index lists the bundles in a directory and shows the budget of their accounts over time. Each row
-    links to NAME.html if this file is beside the bundle NAME, else to report.md in the bundle.
+    links to NAME.html if this file is beside the bundle NAME, else to report.md in the bundle. Without --out, links are
+    relative to the current directory.
     """
     if (bundle is None) == (index is None):
         raise click.UsageError("name one bundle, or --index DIR for a directory of bundles")
@@ -166,7 +167,7 @@ def _write_index(index: Path, out: Path | None, ledger_place: str | None, *, wit
 
     if out is not None:
         check_target(out)
-    start = index if out is None else out.absolute().parent
+    start = Path() if out is None else out.absolute().parent
     bundles = bundles_in(index, Path(os.path.relpath(index, start)))
     ledger = open_ledger(ledger_place) if with_ledger else None
     content = index_html(bundles, budgets_of(bundles, ledger))

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import BudgetError
-from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.numeric import decimal_text, short_text
 from dpbayes_cli.ledger.budgets import GaussianBudget, PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_open, restatement
@@ -283,7 +283,7 @@ def price_text(guarantee: Guarantee) -> str:
     for name in ("epsilon", "mu", "rho"):
         value: Decimal = getattr(guarantee, name)  # one at a time: computing mu loads SciPy
         if value.is_finite():
-            return f"{name} {decimal_text(value)}{delta}"
+            return f"{name} {short_text(value, up=True, digits=15)}{delta}"
     below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""
     return f"a Renyi curve{below}"
 

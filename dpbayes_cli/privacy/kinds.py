@@ -57,7 +57,8 @@ class PureDP(Guarantee):
         ``shifts`` are stated, the mechanism adds independent discrete Laplace noise to integers, and each change
         between neighbors is majorized by one of the shifts at every scale: for each k, the k largest components of the
         change do not add up to more than those of the shift. So its costs are at most those of a shift. The costs of a
-        shift are the sums of the costs of its components, because their noise is independent.
+        shift are the sums of the costs of its components, because their noise is independent. They are convex, so that
+        they also cover a mean of changes, such as that of several records of a unit (``for_units``).
     Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1; design notes, the privacy cost of a noise law.
 
     Attributes:

@@ -32,8 +32,8 @@ def bundles_in(directory: Path, linked_as: Path) -> list[IndexedBundle]:
     bundles = []
     for name in names:
         if (directory / name / "release.json").is_file():
-            page = Path(f"{name}.html")
-            link = linked_as / (page if (directory / page).is_file() else Path(name) / "report.md")
+            pages = (f"{name}.html", f"{name}/report.md", f"{name}/release.json")
+            link = next(linked_as / page for page in pages if (directory / page).is_file())
             bundles.append(IndexedBundle(name, link.as_posix(), read_document(directory / name)))
     if not bundles:
         raise OutputError(f"there is no bundle in {str(directory)!r}", hint="name the directory that holds the bundles")

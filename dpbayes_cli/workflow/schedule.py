@@ -19,7 +19,9 @@ from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.schedule_budget import ScheduleBudget
 from dpbayes_cli.ledger.state import Account
 from dpbayes_cli.ledger.union_budget import UnionBudget
+from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.loss_distribution import JointPrice, joint_price
 from dpbayes_cli.spec.schedule_file import Schedule, ScheduleEntry
 from dpbayes_cli.workflow.pricing import price
@@ -85,9 +87,11 @@ def price_schedule(schedule: Schedule) -> PricedSchedule:
     """
     guarantees = tuple(map(_guarantee, schedule.entries))
     times: Counter[Guarantee] = Counter()
+    composed: Counter[Guarantee] = Counter()
     for entry, guarantee in zip(schedule.entries, guarantees, strict=True):
         times[guarantee] += len(entry.labels)
-    together, one_by_one = joint_price(times, schedule.delta), _one_by_one(schedule, times)
+        composed[_with_known_pairs(entry, guarantee)] += len(entry.labels)
+    together, one_by_one = joint_price(composed, schedule.delta), _one_by_one(schedule, times)
     smaller = replace(together, epsilon=min(together.epsilon, one_by_one))
     return PricedSchedule(schedule, guarantees, smaller, one_by_one)
 
@@ -99,6 +103,20 @@ def _guarantee(entry: ScheduleEntry) -> Guarantee:
         place = f"the spec of {entry.name}" + (f", {error.where}" if error.where else "")
         hint = "state it in this spec, e.g. records: 1000" if error.where == "records" else error.hint
         raise SpecError(error.reason, where=place, hint=hint) from None
+
+
+def _with_known_pairs(entry: ScheduleEntry, guarantee: Guarantee) -> Guarantee:
+    """Return the guarantee of an entry, at its former price if no pair of distributions is known for its shifts.
+
+    Privacy: if a guarantee has several shifts, their envelope covers each change by one record. A unit of several
+        records may cause a change between the shifts. Renyi divergences are convex, so that they cover it, too. There
+        is no proof that the envelope does, so randomized response is composed instead.
+    Source: Kairouz, Oh and Viswanath 2015 (randomized response dominates pure DP).
+    """
+    parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
+    several = any(isinstance(part, PureDP) and len(part.shifts) > 1 for part in parts)
+    unit = entry.spec.privacy.unit
+    return guarantee.former if several and unit is not None and unit.max_contributions > 1 else guarantee
 
 
 def _one_by_one(schedule: Schedule, times: Counter[Guarantee]) -> Decimal:

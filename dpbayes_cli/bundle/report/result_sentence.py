@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from msgspec import UnsetType
 
-from dpbayes_cli.base.numeric import Floats, float_text
+from dpbayes_cli.base.numeric import Floats, cost_text, float_text
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGuarantee, StatedResult, ValidRecords
 from dpbayes_cli.bundle.files import keys_of
@@ -173,5 +173,5 @@ def _guarantee(guarantee: ReleasedGuarantee) -> str:
         stated = guarantee_text(guarantee) or "differential privacy"
     else:
         delta = f" and delta {float_text(guarantee.delta)}" if guarantee.delta else ""
-        stated = f"epsilon {float_text(guarantee.epsilon)}{delta}"
+        stated = f"epsilon {cost_text(guarantee.epsilon)}{delta}"
     return f"{stated} for {guarantee.neighbors} neighbors"

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
-from dpbayes_cli.base.numeric import float_text
+from dpbayes_cli.base.numeric import cost_text, float_text
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ReleasedGuarantee
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, has_stand_in, n_codes
@@ -30,14 +30,14 @@ def guarantee_text(guarantee: ReleasedGuarantee) -> str:
     """Return the parameters of a guarantee in one line, with epsilon and delta at the end."""
     parts = []
     if guarantee.mu is not None:
-        parts.append(f"mu {float_text(guarantee.mu)}")
+        parts.append(f"mu {cost_text(guarantee.mu)}")
     elif guarantee.rho is not None and guarantee.kind != "pure":
-        parts.append(f"rho {float_text(guarantee.rho)}")
+        parts.append(f"rho {cost_text(guarantee.rho)}")
     if guarantee.kind == "rdp":
         below = f" below order {guarantee.order_max:.6g}" if guarantee.order_max is not None else ""
         parts.append(f"Renyi curve{below}")
     if guarantee.epsilon is not None:
-        parts.append(f"epsilon {float_text(guarantee.epsilon)}, delta {float_text(guarantee.delta)}")
+        parts.append(f"epsilon {cost_text(guarantee.epsilon)}, delta {float_text(guarantee.delta)}")
     return ", ".join(parts)
 
 
@@ -56,7 +56,7 @@ def guarantee_meaning(document: ReleaseDocument) -> str:
         plus = f", plus {float_text(guarantee.delta)}" if guarantee.delta > 0 else ""
         meaning += (
             " The probability of any conclusion with one of these data sets is at most "
-            f"exp({float_text(guarantee.epsilon)}) = {_factor(guarantee.epsilon)} times its probability with the other "
+            f"exp({cost_text(guarantee.epsilon)}) = {_factor(guarantee.epsilon)} times its probability with the other "
             f"data set{plus}."
         )
     return f"{meaning} The privacy unit is {document.privacy_unit}."
