@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbayes_cli.base.numeric import (
+    cost_text,
     decimal_text,
     exact_difference,
     exact_sum,
@@ -49,6 +50,22 @@ def test_sums_and_differences_refuse_to_round() -> None:
         exact_sum(HUGE_AND_TINY)
     with pytest.raises(Inexact):
         exact_difference(*HUGE_AND_TINY)
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [
+        (0.999999999893157, "1"),  # follows from a stated epsilon of 1 and a delta
+        (0.2999999999768, "0.3"),
+        (0.23670438063975277, "0.236705"),
+        (0.123456789, "0.123456789"),
+        (1e-12, "0.000000000001"),
+        (1000.0, "1000"),
+    ],
+)
+def test_a_cost_is_shown_as_it_was_stated_and_never_too_small(cost: float, text: str) -> None:
+    assert cost_text(cost) == text
+    assert float(text) >= cost
 
 
 @given(st.decimals(min_value=0, max_value=10**6, allow_nan=False, allow_infinity=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -111,15 +112,26 @@ def test_a_broken_ledger_is_exit_7_for_verify_and_6_for_the_rest(dpbayes: Cli, c
 
 
 def test_amounts_have_six_digits_and_costs_are_rounded_up(dpbayes: Cli, coin: Path) -> None:
-    """A release costs 0.0019634515... of a squared mu of 1; --json holds all digits."""
+    """A release costs 0.0019634515... of a squared mu of 1; --json holds 15 digits."""
     assert dpbayes("budget", "open", "coin", "--mu", "1").code == 0
     ask = ["release", coin, "--model", "beta-bernoulli", "--fresh", "--out"]
     assert "remaining mu_squared 0.998036 in account coin" in dpbayes(*ask, "a", "--eps", "0.05").out
     row = dpbayes("budget", "show").out.splitlines()[1].split()
     assert row[2:5] == ["0.998036", "1", "0.00196346"]
-    assert len(dpbayes("budget", "show", "--json").json["accounts"][0]["spent"]["mu_squared"]) > 30
+    account = dpbayes("budget", "show", "--json").json["accounts"][0]
+    spent, remaining = (account[name]["mu_squared"] for name in ("spent", "remaining"))
+    assert spent.startswith("0.0019634515")
+    assert len(spent.lstrip("0.")) == len(remaining.lstrip("0.")) == 15
+    assert Decimal(spent) + Decimal(remaining) == pytest.approx(Decimal(1), abs=Decimal("1e-14"))
     refused = dpbayes(*ask, "b", "--eps", "2").err.splitlines()
     assert {"requested: mu_squared 3.03583", "remaining: mu_squared 0.998036"} <= {line.strip() for line in refused}
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "3"])
+def test_a_total_of_mu_is_shown_as_the_epsilon_that_was_stated(dpbayes: Cli, epsilon: str) -> None:
+    """The computed epsilon of the mu for epsilon 3 is 3.00000000000258: a margin, which is not rounded up."""
+    assert dpbayes("budget", "open", "coin", "--epsilon", epsilon, "--delta", "1e-6", "--gaussian").code == 0
+    assert f"is epsilon {epsilon} at delta 0.000001" in dpbayes("budget", "show", "-v").err
 
 
 @pytest.mark.parametrize(

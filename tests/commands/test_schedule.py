@@ -9,6 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urljoin, urlsplit
+from urllib.request import url2pathname
 
 import pytest
 
@@ -347,8 +349,50 @@ def test_the_index_lists_every_bundle_and_loads_nothing(dpbayes: Cli, opened: Pa
     assert html.count("<svg") == 1
     assert not re.search(r"<script|https?://(?!www\.w3\.org)|src=|@import", html)
     shown = dpbayes("report", "--index", "nights", "--json").json
-    assert shown["bundles"][0]["link"] in {"rate-1/report.md", "level-2026-11-22/report.md"}
+    assert shown["bundles"][0]["link"] in {"nights/rate-1/report.md", "nights/level-2026-11-22/report.md"}
     assert "No ledger was given." in dpbayes("report", "--index", "nights", "--no-ledger").out
+
+
+def test_links_of_the_index_resolve_from_its_place(dpbayes: Cli, opened: Path, place: Path) -> None:
+    """The page is not beside the bundles, whose names need quotes in a link; a lost report is not linked."""
+    bundles = place / "some results, 100% #1?"
+    run(dpbayes, opened, "--date", "2026-11-24", "--out", str(bundles))
+    (bundles / "rate-1").rename(bundles / 'a:b é & <b> "c"')
+    (bundles / "level-2026-11-22" / "report.md").unlink()
+    (bundles / "not a bundle").mkdir()
+    page = place / "pages" / "index.html"
+    page.parent.mkdir()
+    assert dpbayes("report", "--index", bundles, "--out", page).code == 0
+    links = re.findall(r'<a href="([^"]*)">', page.read_text())
+    resolved = sorted(Path(url2pathname(urlsplit(urljoin(page.as_uri(), link)).path)) for link in links)
+    assert [path.relative_to(bundles).as_posix() for path in resolved] == [
+        'a:b é & <b> "c"/report.md',
+        "level-2026-11-22/release.json",
+        "level-2026-11-24/report.md",
+    ]
+    assert all(path.is_file() for path in resolved)
+
+
+UNITS = """
+model: gamma-poisson
+data: clinic.csv
+column: months
+domain: {upper: 24}
+by: {column: arm, values: [new, standard]}
+privacy: {epsilon: 0.1, unit: {column: id, max_contributions: K}}
+"""
+
+
+def test_no_envelope_is_believed_for_changes_between_its_shifts(dpbayes: Cli, schedule: Path) -> None:
+    """Of two records of a unit one may move a sum within a group, and the other two groups: no shift majorizes that."""
+    (schedule.parent / "nights.yaml").write_text(
+        "{account: n, epsilon: 30, delta: 1e-6, releases: [{name: a, times: 300, spec: rate.yaml}]}"
+    )
+    prices = []
+    for spec in (UNITS.replace("K", "1"), UNITS.replace("K", "2")):
+        (schedule.parent / "rate.yaml").write_text(spec)
+        prices.append(float(dpbayes("schedule", "check", schedule, "--json").json["epsilon"]))
+    assert prices[0] < 0.95 * prices[1]
 
 
 def test_only_the_price_needs_the_accountant(dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
