@@ -71,6 +71,9 @@ class Model(ABC):
     """The mechanism for requests that do not name one."""
     default_with_delta: ClassVar[str] = ""
     """The mechanism for requests that do not name one but state a delta; empty if this is ``default_mechanism``."""
+    former_default: ClassVar[str] = ""
+    """The default mechanism of versions before 0.4; it still serves requests that name no mechanism but state an option
+    that only this mechanism reads. Empty if it was ``default_mechanism``."""
     suggested_for: ClassVar[str] = ""
     """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
     bound_keys: ClassVar[tuple[str, ...]] = ()
