@@ -129,7 +129,7 @@ def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
-    """Return the spec that a document meant in version 1, with that version's mechanism, prior and inference by default.
+    """Return the spec that a document meant in version 1, whose default mechanism, prior and inference were others.
 
     Args:
         document: the request as the user stated it.
