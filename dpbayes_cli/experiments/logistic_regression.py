@@ -74,7 +74,7 @@ class TwoClasses(Section, frozen=True, kw_only=True):
         return Column(self.column, self.values or (), self.impute)
 
 
-class LogisticCase(Section, frozen=True, kw_only=True):
+class ClassCase(Section, frozen=True, kw_only=True):
     """Records to learn from in a file, and records to predict in another file or in the rest of this file."""
 
     train: Annotated[str, Meta(description="path of the file to learn from, relative to the study file")]
@@ -83,12 +83,17 @@ class LogisticCase(Section, frozen=True, kw_only=True):
     n_train: Annotated[int, Meta(ge=2, le=10_000_000)] | None = None
     target: TwoClasses
     features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
-    beta: Annotated[Positive, Meta(description="prior precision per record: with n records it is n * beta")]
 
     def __post_init__(self) -> None:
         check_target(self.target.column, self.features)
         if (self.test is None) == (self.n_train is None):
             raise ValueError("state either test or n_train")
+
+
+class LogisticCase(ClassCase, frozen=True, kw_only=True):
+    """Records of two classes, and the strength of the prior."""
+
+    beta: Annotated[Positive, Meta(description="prior precision per record: with n records it is n * beta")]
 
     def model(self, n_records: int) -> ConvexLossModel:
         features = tuple(part.feature(name) for name, part in sorted(self.features.items()))

@@ -229,6 +229,7 @@ STUDIES = {
     "adversarial-data": "dpbayes_cli.experiments.adversarial_data:AdversarialData",
     "renyi-curves": "dpbayes_cli.experiments.renyi_curves:RenyiCurves",
     "renyi-utility": "dpbayes_cli.experiments.renyi_utility:RenyiUtility",
+    "regression-accuracy": "dpbayes_cli.experiments.regression_accuracy:RegressionAccuracy",
     "groups": "dpbayes_cli.experiments.groups:Groups",
     "synthetic": "dpbayes_cli.experiments.synthetic:Synthetic",
 }

@@ -199,6 +199,21 @@ epsilon: [1]
 methods: [non-private, non-private-true-prior, independent, pooled]
 cases: {few: {true_alpha: 4, true_beta: 16, mean_size: 20, shape: 1.5, groups: 30}}
 ---
+study: regression-accuracy
+name: regression-accuracy
+seed: 12
+trials: 2
+draws: 20
+epsilon: [1]
+methods: [non-private, noisy-newton, gibbs-posterior]
+cases:
+  split:
+    train: records.csv
+    n_train: 160
+    norm: 1.5
+    target: {column: hurt, values: [no, yes], impute: no}
+    features: {b: {lower: -1, upper: 1, impute: 0}, kind: {values: [x, y, z], impute: x}}
+---
 study: synthetic
 name: synthetic
 seed: 6
@@ -213,7 +228,10 @@ cases: {toy: {n: 400, slopes: [1, 0]}}
         yaml.BaseLoader,
     )
 )
-CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY, GROUPS, SYNTHETIC = SMALL
+(
+    CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY, GROUPS, ACCURACY,
+    SYNTHETIC,
+) = SMALL  # fmt: skip
 
 
 def changed(document: dict[str, Any], *path_and_value: Any) -> dict[str, Any]:

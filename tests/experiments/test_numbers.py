@@ -28,6 +28,7 @@ DIGESTS = {
     "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964",
     "groups": "91f2d892b7e92483",
+    "regression-accuracy": "c8b43632c96c2688",
     "synthetic": "450898da5f897a78",
     "linear-regression, whole": "eecb64e62ac21de9",
     "hmm, whole": "2391610b59505e28",
@@ -46,6 +47,7 @@ SHARED = {
     "linear-regression": "mean_mse",
     "hmm": "n_test",
     "groups": "records",
+    "regression-accuracy": "commonest",
     "synthetic": "records",
 }
 """A column of the trials that depends on the data alone."""

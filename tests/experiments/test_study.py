@@ -160,6 +160,6 @@ def test_the_pages_of_studies_are_those_of_configs() -> None:
     """To write the pages from a run: python -m docs.study_pages RESULTS."""
     configs = {path.stem: read_study(path) for path in (ROOT / "configs" / "experiments").glob("*.yaml")}
     assert {name: study.name for name, study in configs.items()} == {name: name for name in configs}
-    assert sum(len(study.grid()) for study in configs.values()) == 896
+    assert sum(len(study.grid()) for study in configs.values()) == 936
     assert len(configs) == len(STUDIES)
     assert {path.stem for path in (ROOT / "docs" / "studies").glob("*.md")} - {"index", "benchmarks"} <= set(configs)
