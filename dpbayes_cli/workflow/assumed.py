@@ -15,7 +15,6 @@ from dpbayes_cli.core.section import Section
 from dpbayes_cli.workflow.prepare import PreparedRelease
 
 
-
 def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
     """Return one text for each default that a release uses and that can change its result.
 

@@ -212,7 +212,7 @@ def test_check_leaves_the_choice_of_the_success_to_the_user(one: str, two: str, 
     assert f"decide which text you count: {choice}" in " ".join(said.split())
     assert f'value: "{low}"  # or "{high}": decide which one you count\n' in check(dpbayes, "a.csv")
     (place / "b.csv").write_text("x\n0\n0\n1\n", encoding="utf-8")
-    assert 'success:\n    value: "1"\n'.split() == check(dpbayes, "b.csv").split("domain:")[1].split()[:3]
+    assert check(dpbayes, "b.csv").split("domain:")[1].split()[:3] == ["success:", "value:", '"1"']
 
 
 def test_values_from_the_data_need_a_public_reason(dpbayes: Cli, place: Path) -> None:
