@@ -151,8 +151,8 @@ class ValidRecords(DocumentPart, frozen=True, kw_only=True):
     """The posterior of the number of valid records, computed from the released statistics alone."""
 
     mean: float
-    q05: float
-    q95: float
+    q05: Annotated[float, about("lower end of the 90 % interval: the 10 % quantile if q95 is the number of records")]
+    q95: Annotated[float, about("upper end of the 90 % interval: the number of records if all of them may be valid")]
 
 
 class ExtremeGroup(DocumentPart, frozen=True, kw_only=True):

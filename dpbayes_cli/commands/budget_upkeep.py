@@ -50,9 +50,11 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
     commands wait meanwhile. The replaced file and its journal are kept in the same directory under a dated name. Never
     copy a backup over the ledger by hand, because SQLite may write the journal of the old file into the backup.
 
-    Entries after the backup are kept if they can be read and verified. If some cannot be read, every account counts as
-    spent in full until dpbayes budget amend states its total again: the total, less what was released after the backup.
-    An account that the backup lacks must be opened again, with its total less all that was released of its data.
+    Entries after the backup are kept if they can be read and verified. Nothing is missing if the ledger can be read to
+    its end, or if its anchor ends with the last entry of the backup. Otherwise, every account counts as spent in full
+    until dpbayes budget amend states its total again: the total, less what was released after the backup. An account
+    that the backup lacks must be opened again, with its total less all that was released of its data. A schedule cannot
+    go on then.
     """
     from dpbayes_cli.ledger.restore import restore as put_back
 
@@ -80,7 +82,7 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
     emit_result(document, *lines, as_json=as_json)
     if not done.complete:
         say(
-            "some entries after the backup could not be read: every account counts as spent in full until you state "
+            "entries after the backup may be missing: every account counts as spent in full until you state "
             "its total, less what was released after the backup: "
             "dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT; if an account was closed after the backup, "
             "close it again: dpbayes budget close ACCOUNT --reason TEXT"

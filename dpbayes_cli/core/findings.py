@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _NOTICEABLE = 0.02
 """If the model expects a larger share of numbers beyond the bounds, a result states the mean of the clamped numbers."""
+_ALARMING = 0.2
+"""If the model expects a larger share of numbers beyond the bounds, a result says so in a warning, not in a note."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Fact:
         convert: a monotone function from the parameter to the number that the clause is about.
         of_samples: the same number as a function of all parameters, from samples of shape (n_samples, n_parameters) to
             shape (n_samples,); None if the number depends on this parameter alone.
+        row: the name of the number in the table of parameters; empty if the table holds the parameter itself.
     """
 
     before: str
@@ -34,6 +37,7 @@ class Fact:
     is_share: bool = False
     convert: Callable[[float], float] = float
     of_samples: Callable[[Floats], Floats] | None = None
+    row: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,14 @@ class Findings:
         facts: one or two clauses; at least one.
         topic: a clause on what was estimated; empty if the facts say it.
         note: what a reader must know about the table of parameters; empty if there is nothing.
+        is_warning: whether the note is a warning.
         caption: what the parameters in the table describe; empty if they describe the records.
     """
 
     facts: tuple[Fact, ...]
     topic: str = ""
     note: str = ""
+    is_warning: bool = False
     caption: str = ""
 
 
@@ -113,12 +119,13 @@ def of_clamped_normal(
     before = f"the mean of {name}, with numbers beyond {bounds} counted at the bound, is about"
     note = (
         f"a normal law with this mean and spread has {100.0 * beyond:.0f} % of its numbers beyond the bounds, "
-        f"{bounds}. The table and the samples describe this law. If few of the recorded numbers are at a bound, the "
-        "law does not fit them: use the sentence above the table, not the table"
+        f"{bounds}. The samples and the parameters in the table describe this law. The sentence, the clamped "
+        "mean in the table, and `results` in release.json describe the numbers as they were recorded. If few of these "
+        "are at a bound, the law does not fit them: do not use its parameters"
     )
     caption = f"Parameters of the normal law before its numbers beyond {bounds} are moved to the nearer bound"
-    fact = Fact(before, 0, convert=moved, of_samples=None if is_variance_known else moved_samples)
-    return Findings((fact,), note=note, caption=caption)
+    fact = Fact(before, 0, convert=moved, of_samples=None if is_variance_known else moved_samples, row="clamped mean")
+    return Findings((fact,), note=note, is_warning=beyond > _ALARMING, caption=caption)
 
 
 def _cdf(z: float) -> float:

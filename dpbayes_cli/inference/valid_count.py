@@ -36,7 +36,11 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class CountSummary:
-    """The mean and the 5 % and 95 % quantiles of a number of records."""
+    """The mean and the 5 % and 95 % quantiles of a number of records.
+
+    If the largest possible number is likelier than the 10 % quantile, the interval is from there to this number: else
+    it would never hold the number of valid records if all are valid.
+    """
 
     mean: float
     q05: float
@@ -90,7 +94,9 @@ def count_valid_records(observation: NoisyObservation, total: RecordCount) -> Co
     )
     weights = _weights_as_smallest(counts, largest, usual, totals, laws)
     below = np.cumsum(weights) / weights.sum()
-    low, high = (counts[min(int(np.searchsorted(below, p)), len(counts) - 1)] for p in (0.05, 0.95))
+    q05, q10, q95 = (min(int(np.searchsorted(below, p)), len(counts) - 1) for p in (0.05, 0.1, 0.95))
+    is_one_sided = total.kind != "unbounded" and counts[-1] == largest and weights[-1] > weights[q10]
+    low, high = (counts[q10], largest) if is_one_sided else (counts[q05], counts[q95])
     mean = float(weights @ counts / weights.sum())
     return CountSummary(*(float(f"{value:.9g}") for value in (mean, low, high)))
 

@@ -49,6 +49,15 @@ class Anchor:
             raise _unusable(self.path, error.strerror) from None
         return None
 
+    def ends_with(self, mark: Mark) -> bool:
+        """Return whether the file ends with the whole line of a mark."""
+        line = _line(mark)
+        try:
+            start = os.fstat(self.descriptor).st_size - len(line)
+            return start >= 0 and os.pread(self.descriptor, len(line), start) == line
+        except OSError as error:
+            raise _unusable(self.path, error.strerror) from None
+
     def _parse(self, content: bytes, *, whole: bool) -> list[Mark]:
         """Return the marks in a part of the file, which may begin within a line unless it is the ``whole`` file."""
         marks = []
@@ -72,7 +81,7 @@ class Anchor:
         """
         if self.last == mark:
             return
-        line = f"{mark.sequence} {mark.hash}\n".encode("ascii")
+        line = _line(mark)
         try:
             size = os.fstat(self.descriptor).st_size
             if size and os.pread(self.descriptor, 1, size - 1) != b"\n":
@@ -137,6 +146,10 @@ def lock_anchor(path: Path, taken: set[tuple[int, int]], begin: Mark | None = No
         yield anchor
     finally:
         os.close(descriptor)
+
+
+def _line(mark: Mark) -> bytes:
+    return f"{mark.sequence} {mark.hash}\n".encode("ascii")
 
 
 def _open(path: Path, flags: int) -> int:

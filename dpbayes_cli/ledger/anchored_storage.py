@@ -147,19 +147,22 @@ class AnchoredStorage:
                 anchor.append(state.mark)
 
     @contextmanager
-    def replacing(self, state: State) -> Iterator[list[Dispute]]:
+    def replacing(self, state: State) -> Iterator[tuple[list[Dispute], bool]]:
         """Lock the anchors while another ledger replaces this one; at the end, append its head to the anchors.
 
         Args:
             state: the state of the other ledger, to which the ``with`` block may append entries.
 
         Yields:
-            The disagreements between the anchors and the other ledger.
+            The disagreements between the anchors and the other ledger; and whether that ledger names an anchor, and
+            all anchors end with its last entry. Then no later entry was used: a command reads records, and reports
+            that it succeeded, only after it has appended the ledger's head to the anchor that the ledger names.
         """
         with _Locks() as locks:
             disputes = self._disputes(state, sorted(self.paths(state)), None, locks.lock)
+            is_last = bool(state.anchor) and all(anchor.ends_with(state.mark) for anchor in locks.anchors)
             self._begin_anchors(locks, state, state.mark)
-            yield disputes
+            yield disputes, is_last
             for anchor in locks.anchors:
                 anchor.append(state.mark)
 

@@ -111,7 +111,7 @@ def check_open(account: Account) -> None:
 def restatement(account: Account) -> str:
     """Return how to state the total of an account again whose whole total counts as spent."""
     if not account.budget.amounts:
-        return "write another schedule with an account of its own"
+        return "its schedule has ended: nobody knows which releases were drawn, and none may be drawn twice"
     command = f"dpbayes budget amend {account.name} {account.budget.options('TOTAL')} --reason TEXT"
     return f"state its total, less what was released after the backup: {command}"
 

@@ -10,6 +10,7 @@ from dpbayes_cli.ledger.limits import SEPARATE_SCHEDULE
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.privacy.neighbors import Neighbors
 
+OPEN_SEPARATE = "only if the data are of other people: dpbayes schedule open FILE --separate-population --reason TEXT"
 _MAX_CHARGES_COMPARED = 200
 """How many charges with the same inode number to compare: a file system may reuse the number of a removed file."""
 
@@ -61,7 +62,7 @@ def _remedy(state: State, account: Account, payer: str) -> str:
         return f"pay from that account: --dataset {payer}; only if the data are of other people: {command}"
     if account.name in state.accounts:
         return SEPARATE_SCHEDULE
-    return "only if the data are of other people: dpbayes schedule open FILE --separate-population --reason TEXT"
+    return OPEN_SEPARATE
 
 
 def _account_command(state: State, account: Account) -> str:

@@ -1,7 +1,8 @@
 """Restore a ledger from a backup without losing charges that were made after the backup.
 
 Readable entries that continue the backup are kept as they are. Readable charges that do not verify are charged again.
-If any entry cannot be read, the budget of every account counts as spent in full until a human sets its total again.
+If any entry may be missing, the budget of every account counts as spent in full until a human sets its total again. No
+entry is missing if the old ledger can be read, or if its anchor ends with the last entry of the backup.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Restoration:
         carried: the number of entries after the backup that were kept unchanged.
         charged: the releases that are charged again.
         lost: the entries and payloads that could not be read or verified, one sentence each.
-        complete: whether everything after the backup was read; if not, every budget counts as spent in full.
+        complete: whether nothing after the backup is missing; if not, every budget counts as spent in full.
         already_done: whether an earlier run restored the ledger from this backup for the same reason.
     """
 
@@ -57,7 +58,9 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
             written. The ledger is not changed then.
 
     Privacy: what an account has spent never falls: it is the sum of the charges in the backup and in all readable
-        entries after it, or the full total.
+        entries after it, or the full total. It is less than the full total only if the old ledger was read to its
+        end, or if the anchor that the backup names shows that no later entry was used; see
+        ``AnchoredStorage.replacing``.
     Source: architecture, the ledger.
     """
     source = SqliteStorage(backup, anywhere=True)
@@ -101,8 +104,9 @@ def _replaced(
     counted = _counted_by_salvage(chain, left)
     has_head = carried > 0 or any(entry.mark == head for entry in left.entries)
     complete = counted or (not rest and left.reads_on_from(head.sequence) and has_head)
-    with ledger.anchored.replacing(chain.state) as disputes:
+    with ledger.anchored.replacing(chain.state) as (disputes, is_last):
         unseen = unresolved(chain.state, disputes)
+        complete |= is_last and all(entry.sequence <= chain.state.mark.sequence for entry in rest)
         complete = complete and not any(dispute.path for dispute in unseen)
         if not complete:
             chain.charge_unfinished()

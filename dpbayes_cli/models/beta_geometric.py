@@ -59,6 +59,10 @@ class BetaGeometric(WholeNumber, BetaProbability):
         prefer_when="You count the attempts until a first success: applications until admission, contacts until an "
         "answer.",
     )
+    law_note: ClassVar[str] = (
+        "intervals assume that all attempts succeed with the same probability (a geometric law). If the probability "
+        "differs between records, intervals are too narrow"
+    )
     prior_type: ClassVar[type[Section]] = BetaGeometricPrior
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"upper": 3}, {"alpha": 2.0, "beta": 3.0}),
@@ -88,7 +92,8 @@ class BetaGeometric(WholeNumber, BetaProbability):
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         failures = f"if {column or 'each number'} counts the failures before the first success"
-        return Findings((Fact("about", 0, f"of attempts succeed, {failures}", is_share=True),))
+        share = Fact("about", 0, f"of attempts succeed, {failures}", is_share=True)
+        return Findings((share,), note=self.law_note)
 
     @property
     def default_support(self) -> tuple[float, float]:

@@ -74,6 +74,11 @@ class GammaExponential(ConjugateNumber, GammaRate):
         prefer_when="You ask how long something takes, and no time is censored.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
+    law_note: ClassVar[str] = (
+        "intervals assume that the standard deviation of the numbers equals their mean (an exponential law). If the "
+        "numbers vary more, intervals are too narrow; if they vary less, too wide. The model normal estimates the "
+        "variance"
+    )
     prior_type: ClassVar[type[Section]] = GammaExponentialPrior
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"upper": 2.5}, {"shape": 2.0, "rate": 1.0}, support=(0.5, 4.0)),
@@ -112,7 +117,8 @@ class GammaExponential(ConjugateNumber, GammaRate):
         return mean**2
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        return Findings((mean_of(column, convert=lambda rate: 1.0 / max(rate, LEAST_DIVISOR)),))
+        mean = mean_of(column, convert=lambda rate: 1.0 / max(rate, LEAST_DIVISOR))
+        return Findings((mean,), note=self.law_note)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return the coefficients of sum(x) and n in the log likelihood: -rate and log(rate)."""

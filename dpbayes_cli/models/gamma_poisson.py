@@ -56,6 +56,10 @@ class GammaPoisson(WholeNumber, GammaRate):
         "counts exceed the bound.",
         prefer_when="You ask how often something happens to each person: visits, relapses, claims.",
     )
+    law_note: ClassVar[str] = (
+        "intervals assume that the variance of the counts equals their mean (a Poisson law). If the counts vary more, "
+        "as visits and claims often do, intervals are too narrow; the model normal estimates the variance"
+    )
     prior_type: ClassVar[type[Section]] = GammaPoissonPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
         Example({"upper": upper}, {"shape": 2.0}, support=(0.5, 4.0)) for upper in (2, 1)
@@ -87,7 +91,7 @@ class GammaPoisson(WholeNumber, GammaRate):
         return mean
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        return Findings((mean_of(column),))
+        return Findings((mean_of(column),), note=self.law_note)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return the coefficients of sum(x) and n in the log likelihood: log(rate) and -rate."""

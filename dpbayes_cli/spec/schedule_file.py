@@ -69,6 +69,7 @@ class ScheduleEntry:
         dates: their dates, in order; None if ``times`` is stated.
         spec: the request, whose account is that of the schedule.
         data: the paths or the address of the data; empty if the file names no data.
+        dataset: the account that the spec names, which does not pay; None if it names none.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ScheduleEntry:
     dates: list[str] | None
     spec: ReleaseSpec
     data: tuple[str, ...]
+    dataset: str | None
 
     @cached_property
     def labels(self) -> list[str]:
@@ -139,7 +141,7 @@ def _entry(section: EntrySection, account: str, place: Path) -> ScheduleEntry:
         file = place / stated
         stated, base = read_release_file(file), file.parent
     try:
-        spec = msgspec.structs.replace(build_spec(stated, needs_cost=True), dataset=account)
+        spec = build_spec(stated, needs_cost=True)
     except SpecError as error:
         raise SpecError(
             f"the spec of the release {section.name!r} is wrong: {'; '.join(each.message for each in error.mistakes)}",
@@ -150,7 +152,9 @@ def _entry(section: EntrySection, account: str, place: Path) -> ScheduleEntry:
     named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
     data = named if section.data is None else (section.data,)
     base = base if section.data is None else place
-    return ScheduleEntry(section.name, section.times, dates, spec, tuple(_place(base, each) for each in data))
+    places = tuple(_place(base, each) for each in data)
+    paid = msgspec.structs.replace(spec, dataset=account)
+    return ScheduleEntry(section.name, section.times, dates, paid, places, spec.dataset)
 
 
 def _place(base: Path, name: str) -> str:

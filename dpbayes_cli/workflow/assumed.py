@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -12,9 +13,6 @@ from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.workflow.prepare import PreparedRelease
-
-_LAYOUT = ("delimiter", "quote")
-"""The keys of a spec's source that determine the cells of a text file."""
 
 
 def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
@@ -43,8 +41,13 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
     parameters = prepared.plan.parameters
     texts += [f"{name} {parameters[name]}" for name in ("support", "power_applies_to") if name in parameters]
     if prepared.data.is_delimited:
-        layout = _section(stated, "source")
-        texts += [f"{key} {getattr(spec.source, key)!r}" for key in _LAYOUT if key not in layout]
+        layout, marks = _section(stated, "source"), {"delimiter": spec.source.delimiter, "quote": spec.source.quote}
+        if any(not isinstance(column, Column) for column in model.columns):
+            marks |= asdict(spec.source.marks)
+        unstated = {key: mark for key, mark in marks.items() if key not in layout}
+        texts += [f"{key} {repr(mark) if mark else 'none'}" for key, mark in unstated.items()]
+        if "decimal" in unstated and spec.source.delimiter == ";":
+            texts.append("a number such as 1,5 is invalid, unless --decimal ,")
     if spec.dataset is None:
         texts.append(f"account {prepared.charge.account}")
     return texts

@@ -80,15 +80,22 @@ def level_remedies(
         yield f"texts differ in upper and lower case alone; write all in lower case: {lower}"
         return
     levels = [by_case.get(level.casefold(), [""])[0] for level in column.levels]
+    is_clear = True
     if "success" in flags and len(levels) == len(texts) == 2 and not all(levels):
-        levels = list(success_and_failure(profile))
+        *levels, is_clear = success_and_failure(profile)
     if "success" in flags and len(texts) > 2:
         found = all_texts() if profile.distinct <= _FEW_TEXTS else []
         yield "the column has more than two texts: --model dirichlet-categorical --categories " + (
             shell(",".join(found)) if found else "A,B,C"
         )
     elif "success" in flags and len(texts) == 2:
-        yield f"the two texts of the column: --success {shell(levels[0])} --failure {shell(levels[1])}"
+        first, second = map(shell, levels)
+        choice = f"--success {first} --failure {second}"
+        yield (
+            f"the two texts of the column: {choice}"
+            if is_clear
+            else f"decide which text you count: {choice} or --success {second} --failure {first}"
+        )
     elif "categories" in flags and len(found := all_texts()) <= len(column.levels):
         yield f"the texts of the column: --categories {shell(','.join(found))}"
     else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.base.errors import BudgetError, SourceError, SpecError
 from dpbayes_cli.base.numeric import decimal_text, exact_sum
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.populations import OPEN_SEPARATE
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.schedule_budget import ScheduleBudget
 from dpbayes_cli.ledger.state import Account
@@ -139,10 +140,18 @@ def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = Non
 
     Raises:
         BudgetError: the price is above the total, the account is open with other terms, or another account has paid for
-            the data.
+            the data, or for data of the name that a spec states.
     """
-    if schedule.account in ledger.state().accounts:
+    accounts = ledger.state().accounts
+    if schedule.account in accounts:
         return opened_account(schedule, ledger), False
+    for entry in schedule.entries:
+        if separate is None and entry.dataset in accounts and accounts[entry.dataset].n_releases:
+            raise BudgetError(
+                f"the spec of {entry.name!r} names the account {entry.dataset!r}, which has paid for releases already: "
+                "the same people would have two budgets; nothing was charged",
+                hint=OPEN_SEPARATE,
+            )
     priced = price_schedule(schedule)
     if not priced.fits:
         raise BudgetError(

@@ -160,11 +160,12 @@ def kind_of(column: ColumnProfile) -> str:
     return "texts" if column.distinct <= MANY_LEVELS else ""
 
 
-def success_and_failure(column: ColumnProfile) -> tuple[str, str]:
-    """Return the two texts of a column, first the text that most users would count as success."""
-    texts = [text for text, _ in column.commonest]
-    success = next((text for text in texts if text.casefold() in _YES), max(texts))
-    return success, next(text for text in texts if text != success)
+def success_and_failure(column: ColumnProfile) -> tuple[str, str, bool]:
+    """Return the two texts of a column, success first; and whether they say themselves which of them is the success."""
+    texts = sorted(text for text, _ in column.commonest)
+    yes = ["1"] if texts == ["0", "1"] else [text for text in texts if text.casefold() in _YES]
+    success = (yes or texts)[0]
+    return success, next(text for text in texts if text != success), len(yes) == 1
 
 
 def _blank(_column: str, key: str) -> str:
@@ -177,7 +178,9 @@ def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[st
     if key in _KINDS["two texts"]:
         if len(profile.commonest) != 2:
             return ""
-        return _yaml(success_and_failure(profile)[key == "failure"])
+        success, failure, is_clear = success_and_failure(profile)
+        decide = "" if is_clear or key == "failure" else f"  # or {_yaml(failure)}: decide which one you count"
+        return _yaml(success if key == "success" else failure) + decide
     if key in _KINDS["numbers"]:
         return float_text(profile.lowest if key == "lower" else profile.highest) if profile.numbers else ""
     if key in _LISTS and not _is_measured(profile) and profile.distinct <= 2 * MANY_LEVELS:

@@ -211,7 +211,32 @@ def test_the_mean_of_numbers_that_are_often_at_a_bound_has_the_interval_of_its_o
     clause = f"(90 % interval {rounded(result.q05, width)} to {rounded(result.q95, width)})"
     assert clause in stated
     assert clause in again
+    low, high = clause.split()[3], clause.split()[5][:-1]
+    in_table = re.findall(rf"clamped mean [|]? ?- [|]? ?- [|]? ?{low} [|]? ?[0-9.]+ [|]? ?{high} ", f"{stated} {again}")
+    assert len(in_table) == 2, "the table has the number of the sentence, too"
     narrow = " ".join(dpbayes("report", "out", "--interval", "0.5").out.split())
     low, high = (float(end) for end in re.findall(r"\(50 % interval ([0-9.]+) to ([0-9.]+)\)", narrow)[0])
     assert result.q05 < low < high < result.q95
     assert dpbayes("verify", "out").code == 0
+
+
+@pytest.mark.parametrize(("mean", "kind"), [(4.0, ""), (2.0, "note"), (1.0, "WARNING")])
+def test_many_numbers_beyond_the_bounds_are_a_warning(mean: float, kind: str, dpbayes: Cli) -> None:
+    """A normal law with a standard deviation of 1.5 has 0.4, 9 and 25 % of its numbers below 0."""
+    domain = {"lower": 0, "upper": 100}
+    spec = build_spec({"model": "normal", "domain": domain, "privacy": {"epsilon": "1"}, "column": "c"})
+    document = replace(released(dpbayes, BINARY), model="normal", spec=spec.stated_in_full)
+    ends = {"mean": (mean - 0.1, mean, mean + 0.1), "variance": (2.0, 2.25, 2.5)}
+    lines = [line for line in result_lines(with_posterior(document, ends)) if "a normal law" in line]
+    assert [line.partition(":")[0] for line in lines] == [kind] * bool(kind)
+
+
+@pytest.mark.parametrize("model", ["gamma-poisson", "gamma-exponential", "beta-geometric"])
+def test_a_law_that_fixes_the_variance_is_told_with_the_result(model: str, dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("g,x\n" + "a,1\nb,2\n" * 200)
+    (place / "g.txt").write_text("a\nb\n")
+    groups = ["--by", "g", "--groups", "g.txt"] if model == "beta-geometric" else []
+    ask = ["release", "a.csv", "--model", model, "--column", "x", "--upper", "9", "--eps", "1", *groups]
+    shown = dpbayes(*ask, "--out", "out").exits(0)
+    for text in (shown.out, Path("out/report.md").read_text()):
+        assert " ".join(text.split()).count("note: intervals assume that ") == 1

@@ -203,6 +203,18 @@ def test_marks_that_cannot_work_are_refused(dpbayes: Cli, place: Path) -> None:
         assert dpbayes("release", "a.csv", *AGE, "--column", "x", "--eps", "1", *flags).code == 3
 
 
+@pytest.mark.parametrize(("one", "two"), [("1", "2"), ("2", "1"), ("Female", "Male")])
+def test_check_leaves_the_choice_of_the_success_to_the_user(one: str, two: str, dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("sex\n" + f"{one}\n" * 3 + f"{two}\n", encoding="utf-8")
+    low, high = sorted((one, two))
+    said = check(dpbayes, "a.csv", *RELAPSED[:2], "--column", "sex", "--success", "yes", "--failure", "no")
+    choice = f"--success {low} --failure {high} or --success {high} --failure {low}"
+    assert f"decide which text you count: {choice}" in " ".join(said.split())
+    assert f'value: "{low}"  # or "{high}": decide which one you count\n' in check(dpbayes, "a.csv")
+    (place / "b.csv").write_text("x\n0\n0\n1\n", encoding="utf-8")
+    assert check(dpbayes, "b.csv").split("domain:")[1].split()[:3] == ["success:", "value:", '"1"']
+
+
 def test_values_from_the_data_need_a_public_reason(dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text(people(";", weight="comma"), encoding="utf-8")
     header = dpbayes("spec", "init", "--from", "a.csv")

@@ -72,6 +72,15 @@ def test_release_prints_the_defaults_that_it_uses_and_no_others(dpbayes: Cli, co
     assert expected in " ".join(again.split())
 
 
+def test_release_says_which_decimal_mark_it_assumes(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("w;z\n1,5;0\n", encoding="utf-8")
+    ask = ("release", "a.csv", "--model", "normal", "--column", "w", "--lower", "0", "--upper", "9", "--eps", "1")
+    said = " ".join(dpbayes(*ask, "--dry-run", "--delimiter", ";").err.split())
+    assert "decimal '.'; thousands none; a number such as 1,5 is invalid, unless --decimal ,; account a" in said
+    said = " ".join(dpbayes(*ask, "--dry-run", "--delimiter", ";", "--decimal", ",").err.split())
+    assert "quote '\"'; thousands none; account a" in said
+
+
 def test_fresh_pays_for_a_new_draw(dpbayes: Cli, coin: Path) -> None:
     """At epsilon 0.001, two draws are equal with probability below 1e-6."""
     again = ["release", coin, "--model", "beta-bernoulli", "--fresh", "--json", "--eps"]

@@ -233,6 +233,45 @@ def test_data_of_another_account_are_refused_unless_declared_separate(dpbayes: C
     assert dpbayes("schedule", "run", schedule, *DAY).code == 0
 
 
+def test_data_of_the_account_that_a_spec_names_are_refused_under_another_path(
+    dpbayes: Cli, schedule: Path, place: Path
+) -> None:
+    change(place / "rate.yaml", "data: coin.csv", "data: coin.csv\ndataset: clinic")
+    assert dpbayes("budget", "open", "clinic", "--epsilon", "3").code == 0
+    assert dpbayes("schedule", "open", schedule).code == 0, "clinic has paid for nothing yet"
+    (place / "copy.csv").write_bytes((place / "coin.csv").read_bytes())
+    assert dpbayes("release", "copy.csv", "--spec", "rate.yaml").code == 0
+    change(schedule, "account: nights", "account: more")
+    for name, old in ((schedule, "data: coin.csv"), (place / "rate.yaml", "data: coin.csv")):
+        change(name, old, "data: third.csv")
+    (place / "third.csv").write_bytes((place / "coin.csv").read_bytes())
+    dpbayes("schedule", "open", schedule).exits(5, "'clinic', which has paid for releases already")
+    flags = ["--separate-population", "--reason", "data of other people"]
+    assert dpbayes("schedule", "open", schedule, *flags).code == 0
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+def test_a_schedule_goes_on_after_the_ledger_was_lost_only_if_an_anchor_shows_that_nothing_followed(
+    anchored: bool, dpbayes: Cli, opened: Path, place: Path, ledger_path: Path
+) -> None:
+    if anchored:
+        assert dpbayes("budget", "anchor", place / "anchor").code == 0
+    assert run(dpbayes, opened, *DAY, "--name", "rate") == {"rate-1": False}
+    assert dpbayes("budget", "backup", place / "backup").code == 0
+    ledger_path.unlink()
+    restored = dpbayes("budget", "restore", place / "backup", "--reason", "the disk", "--json")
+    assert restored.json["complete"] == anchored
+    assert ("may be missing" in restored.err) != anchored
+    if anchored:
+        assert run(dpbayes, opened, "--date", "2026-11-24", "--name", "rate") == {"rate-2": False}
+        return
+    assert run(dpbayes, opened, *DAY, "--name", "rate") == {"rate-1": True}
+    refused = dpbayes("schedule", "run", opened, "--date", "2026-11-24", "--name", "rate")
+    refused.exits(5, "its schedule has ended")
+    assert "another schedule" not in refused.err
+    assert "its schedule has ended" in " ".join(dpbayes("budget", "show", "nights").err.split())
+
+
 def test_the_account_of_a_schedule_cannot_be_declared_separate_afterwards(dpbayes: Cli, opened: Path) -> None:
     assert dpbayes("release", "--spec", "rate.yaml", "--dataset", "clinic").code == 0
     assert dpbayes("schedule", "run", opened, *DAY).code == 5

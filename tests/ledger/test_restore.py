@@ -155,6 +155,36 @@ def test_a_restore_adopts_an_anchor_that_has_seen_more_and_counts_everything_as_
     assert anchor.read_text().splitlines()[-1].split()[1] == open_ledger(path).state().head
 
 
+@pytest.mark.parametrize("what", ["gone", "page"])
+def test_a_restore_loses_nothing_if_the_anchor_ends_with_the_backup(what: str, path: Path, tmp_path: Path) -> None:
+    open_ledger(path).anchor(tmp_path / "anchor", "")
+    before = back_up(open_ledger(path), tmp_path / "anchored")
+    path.unlink() if what == "gone" else path.write_bytes(path.read_bytes()[:4096] + b"x" * 9000)
+    done = restore(open_ledger(path), tmp_path / "anchored", "the disk")
+    assert (done.complete, done.carried, done.backup) == (True, 0, before.mark)
+    assert spent(path) == 4 * TENTH
+    publish(open_ledger(path), charge("0.1", label="next"))
+    path.unlink()
+    assert not restore(open_ledger(path), tmp_path / "anchored", "again").complete
+
+
+@pytest.mark.parametrize("what", ["a torn line", "not named by the backup", "a later entry that does not verify"])
+def test_an_anchor_that_proves_nothing_does_not_free_a_budget(what: str, path: Path, tmp_path: Path) -> None:
+    anchor = tmp_path / "anchor"
+    if what != "not named by the backup":
+        open_ledger(path).anchor(anchor, "")
+    head = back_up(open_ledger(path), tmp_path / "anchored").mark
+    if what == "a later entry that does not verify":
+        publish(open_ledger(path), charge("0.5", label="late"))
+        damage(path, head.sequence + 1)
+    else:
+        path.unlink()
+    torn = f"{head.sequence + 1} ab" if what == "a torn line" else ""
+    anchor.write_text(f"{head.sequence} {head.hash}\n{torn}")
+    assert not restore(open_ledger(path, anchor), tmp_path / "anchored", "the disk").complete
+    assert open_ledger(path).state().accounts["clinic"].remaining == {"epsilon": Decimal(0)}
+
+
 def test_a_restored_salvage_does_not_count_later_entries(path: Path, tmp_path: Path) -> None:
     damage(path, 14)
     salvage(open_ledger(path), tmp_path / "new")

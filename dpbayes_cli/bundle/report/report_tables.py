@@ -16,7 +16,7 @@ from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
 from dpbayes_cli.bundle.report.prior import prior_ends
 from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected
-from dpbayes_cli.bundle.report.result_sentence import findings_of
+from dpbayes_cli.bundle.report.result_sentence import findings_of, numbers_of_records
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -134,8 +134,12 @@ def posterior_table(
             ends = priors.get(name)
             row.append("-" if ends is None else " to ".join(write(end, ends[1] - ends[0]) for end in ends))
         rows.append(row)
+    added = numbers_of_records(document, shown)
+    for name, median, ends in added:
+        cells = (rounded(x, ends[1] - ends[0]) for x in (ends[0], median, ends[1])) if ends else ("-", "-", "-")
+        rows.append([name, "-", "-", *cells, *["-"] * bool(priors)])
     caption = findings_of(document).caption or "Posterior of each parameter"
-    return ReportTable(caption, columns, rows, len(summaries), "release.json")
+    return ReportTable(caption, columns, rows, len(summaries) + len(added), "release.json")
 
 
 def width_table(document: ReleaseDocument) -> ReportTable:

@@ -37,7 +37,8 @@ def warnings_before(document: ReleaseDocument) -> list[str]:
     """Return the notes and warnings of a result, each a text of one or more sentences."""
     warnings = [*document.inference.warnings, *left_bounds(document)]
     about_records = not_counted_text(document) or validity_warning(document)
-    about_table = f"note: {note}" if (note := findings_of(document).note) else ""
+    findings = findings_of(document)
+    about_table = f"{'WARNING' if findings.is_warning else 'note'}: {findings.note}" if findings.note else ""
     return [*filter(None, [about_records, about_table]), *(f"WARNING: {each}" for each in warnings)]
 
 
@@ -103,6 +104,12 @@ def findings_of(document: ReleaseDocument) -> Findings:
             these += f", in larger groups like these {n_larger:,}"
         findings = replace(findings, topic=f"on average over groups{these}")
     return findings
+
+
+def numbers_of_records(document: ReleaseDocument, shown: Intervals) -> list[tuple[str, float, list[float]]]:
+    """Return the name, estimate and interval of each number in the sentence that is no parameter, but has a row."""
+    facts = () if document.draws else findings_of(document).facts
+    return [(fact.row, *_estimate_and_ends(fact, document, shown)) for fact in facts if fact.row]
 
 
 def _estimate(summary: ParameterSummary) -> float:

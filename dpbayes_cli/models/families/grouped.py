@@ -36,6 +36,8 @@ class Groupable(NoisyStatistics):
     has_linear_mean: ClassVar[bool] = True
     """Whether a record's mean is linear in the parameters. Otherwise the mean parameter of all groups does not give the
     mean of their records."""
+    law_note: ClassVar[str] = ""
+    """What intervals assume about how much the records vary; empty if the variance is estimated or is no assumption."""
 
     def grouped(
         self,
@@ -170,7 +172,7 @@ class GroupedModel(NoisyStatistics):
             names = self.group_parameters
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
         topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) != 1)}"
-        return Findings(tuple(facts), topic, caption="What the groups have in common")
+        return Findings(tuple(facts), topic, self.base.law_note, caption="What the groups have in common")
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the statistic of each group: counts of categories, or the sum and the number of records.

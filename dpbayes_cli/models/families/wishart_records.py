@@ -208,9 +208,9 @@ class WishartRecords(RecordLaw):
         if outside <= _MAX_SHARE_OUT_OF_BOUNDS:
             return ""
         return (
-            f"the posterior expects {outside:.1%} of the numbers of a column out of bounds, but inference ignores "
-            "clamping: variances are underestimated; use wider bounds in another release, or a prior with smaller "
-            "deviations"
+            f"a normal law with this mean and spread has {outside:.1%} of the numbers of a column beyond the bounds. "
+            "If so many recorded numbers are at a bound, variances are underestimated, because inference ignores "
+            "clamping: use wider bounds in another release, or a prior with smaller deviations"
         )
 
     def conjugate(self, observed: Floats, n_records: float) -> NormalInverseWishart:
