@@ -160,11 +160,11 @@ def make_directories(directory: Path) -> None:
     if directory == directory.parent:
         return
     make_directories(directory.parent)
-    made = not directory.is_dir()
-    if made:
+    is_new = not directory.is_dir()
+    if is_new:
         directory.mkdir(mode=0o700, exist_ok=True)
     try:
         sync(directory.parent)
     except OSError:
-        if made:  # another program's directory need not allow a sync, e.g. on a read-only file system
+        if is_new:  # another program's directory need not allow a sync, e.g. on a read-only file system
             raise

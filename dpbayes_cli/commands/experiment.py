@@ -81,8 +81,8 @@ def command(
     say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
     rows, claims, shown = result_rows(study, results), list(study.claims(results)), study.shown
     if as_json:
-        told = [claim._asdict() for claim in claims]
-        emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": rows, "claims": told})
+        listed = [claim._asdict() for claim in claims]
+        emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": rows, "claims": listed})
         return
     emit(NOT_PRIVATE)
     emit_table(shown, [[_text(row[name]) for name in shown] for row in rows])

@@ -183,8 +183,8 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
         noise = "; the noise scale is for the widest bounds" if private.keeps_parameters else ""
         emit(f"private {private.key} cost{'s' * (not noise)} {price_text(private.guarantee)} of this{noise}")
     if step.draws:
-        what = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
-        emit(f"{step.draws} {what}: {amounts_text(prepared.plan.parameters)}")
+        noun = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
+        emit(f"{step.draws} {noun}: {amounts_text(prepared.plan.parameters)}")
     else:
         on = f", on {len(names)} statistic{'s' * (len(names) != 1)}" if is_known else " on every statistic"
         emit(f"noise scale {step.noise.scale:.6g} counts{on}")
@@ -244,9 +244,9 @@ def _show(outcome: PublishedRelease, level: float) -> None:
     emit(f"guarantee {guarantee_text(guarantee)}, {guarantee.neighbors} ({guarantee.kind})")
     if spec_of(document).privacy.unit is not None:
         emit(f"unit      {document.privacy_unit}")
-    key, found = choice_text(document)
+    key, choice = choice_text(document)
     if key:
-        emit(f"{key:9} {found}")
+        emit(f"{key:9} {choice}")
     if valid := records_valid_text(document):
         emit(f"valid     {valid}")
     emit(f"remaining {amounts_text(component_texts(outcome.remaining), up=False)} in account {document.account}")

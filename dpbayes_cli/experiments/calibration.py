@@ -219,12 +219,12 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         allowed = int(stats.binom.ppf(1.0 - _FALSE_ALARM / 2.0, len(own), 0.05))
         least = min(each.measure("ks_p_value") for each in own)
         above = sum(ks > band for ks in distances)
-        beside = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
+        nonprivate = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
         return Claim(
             SOURCE,
             "Noise-aware posteriors are as calibrated as non-private ones at every n and epsilon.",
             above <= allowed and least >= _FALSE_ALARM / 2.0 / len(own),
-            f"largest KS distance {max(distances):.3f}{beside}; {above} of {len(own)} points above the 95 % band, "
+            f"largest KS distance {max(distances):.3f}{nonprivate}; {above} of {len(own)} points above the 95 % band, "
             f"which ends at {band:.3f} ({0.05 * len(own):.1f} are expected by chance); smallest p-value {least:.2g}",
         )
 

@@ -168,9 +168,9 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
                 bool(0.0 < noisy[-1] < min(_SMALL_DIVERGENCE, noisy[0])),
                 f"divergence {noisy[0]:.3f} at epsilon {prices[0]}, and {noisy[-1]:.2g} at epsilon {prices[-1]}",
             )
-        for what, first, second in _IMPROVEMENTS:
+        for statement, first, second in _IMPROVEMENTS:
             if has({first, second}):
-                yield _lowers(f"{at}: {what} lowers the divergence", first, second, prices, kl)
+                yield _lowers(f"{at}: {statement} lowers the divergence", first, second, prices, kl)
 
 
 def plan_of(case: UtilityCase, method: str, order: str, epsilon: str | None) -> Plan | None:

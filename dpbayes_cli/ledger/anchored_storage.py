@@ -265,8 +265,8 @@ class AnchoredStorage:
 def key_findings(state: State) -> list[str]:
     """Return what is wrong with the signature of the last entry or with the available key; at most one sentence."""
     if state.key and state.key not in state.keys:
-        given = "another key was given" if state.keys else "no key was given"
-        return [f"the ledger is signed with the key {state.key}, and {given}"]
+        reason = "another key was given" if state.keys else "no key was given"
+        return [f"the ledger is signed with the key {state.key}, and {reason}"]
     if state.key and not state.is_signed:  # the signature of the last entry covers all entries before it
         return [f"the last entry is not signed with the key {state.key}: the ledger was rewritten, or cut short"]
     if state.keys and not state.key and state.last is not None:

@@ -330,8 +330,8 @@ def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[
     private, has_groups = private_section(model, document), document.get("by") is not None
     if has_groups:
         check_groups(model, mechanism.name, document)
-    found = finds_keys(document)
-    return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups, finds_keys=found)
+    has_private_keys = finds_keys(document)
+    return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups, finds_keys=has_private_keys)
 
 
 def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:

@@ -127,8 +127,8 @@ def spec_from_data(
             return ""
         if key == "cuts":  # the profile knows no useful ones
             return _NO_CUTS if _is_measured(profile) else ""
-        found = _found(profile, key, levels)
-        return unconfirmed(found) if found else ""
+        value = _found(profile, key, levels)
+        return unconfirmed(value) if value else ""
 
     kind = pair_of({"model": name})[0]
     return _joined([_HEAD, _FROM_DATA, "", *_body(file, source, list(by_name), column, kind, fill, privacy)])

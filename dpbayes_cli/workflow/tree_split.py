@@ -88,8 +88,8 @@ def simulate_tree_split(planned: PlannedRelease, n_records: int, seed: int = 0) 
             step = planned.mechanism.plan(chosen, planned.policy, stated_options, n_records).final_step
             exact = law.final_values(evidence, parents, chosen.columns, step.statistic)
             released = np.array(exact) + step.noise.simulate(rng, len(exact))
-            found = pairs_of_tree(law, parents, np.maximum(released, 0.0))
-            off = [0.5 * np.abs(found[edge] - counts[edge] / n_records).sum() for edge in law.edges]
+            pairs = pairs_of_tree(law, parents, np.maximum(released, 0.0))
+            off = [0.5 * np.abs(pairs[edge] - counts[edge] / n_records).sum() for edge in law.edges]
             errors[share].append(float(np.mean(off)))
     return TreeSplit(total, {share: float(np.mean(each)) for share, each in errors.items()}, stated, n_data_sets)
 

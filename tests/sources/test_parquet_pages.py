@@ -14,7 +14,7 @@ from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources import parquet
 from dpbayes_cli.sources.parquet_pages import repaged, text_column
 from dpbayes_cli.sources.source import unreadable
-from tests.sources.tables_of_texts import NAMES, embedded, questions, random_rows, written
+from tests.sources.tables_of_texts import NAMES, all_requests, embedded, random_rows, written
 
 SMALL = {"row_group_size": 37, "data_page_size": 64, "write_batch_size": 5}
 WRITERS: dict[str, dict[str, Any]] = {
@@ -48,7 +48,7 @@ def test_repaged_files_give_the_same_statistics(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = written(tmp_path / "whole.parquet", random_rows(5, 150))
-    requests = (questions()[0], questions()[8]) if options["compression"] == "snappy" else questions()[::3]
+    requests = (all_requests()[0], all_requests()[8]) if options["compression"] == "snappy" else all_requests()[::3]
     expected = [embedded(whole, request) for request in requests]
     path = rewritten(tmp_path / "pages.parquet", whole, **options)
     monkeypatch.setattr(parquet, "_MAX_VECTOR_BYTES", -1)

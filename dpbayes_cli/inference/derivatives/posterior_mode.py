@@ -75,10 +75,10 @@ def maximize(density: DerivativeDensity, start: Floats) -> tuple[Floats, float]:
             value, gradient = density((origin + factor @ z)[None])
             return -float(value[0]), -gradient[0] @ factor
 
-        found = minimize(
+        minimum = minimize(
             negative, np.zeros(density.size), jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 20}
         )
-        point, value = point + factor @ found.x, -float(found.fun)
+        point, value = point + factor @ minimum.x, -float(minimum.fun)
         factor = factor_at(density, point)
     return np.asarray(point), value
 

@@ -171,10 +171,10 @@ def _draw(
 
 def _method(pooling: Pooling, *, are_found: bool = False) -> str:
     """Describe the computation."""
-    found = ", restricted to groups that are published" if are_found else ""
+    restriction = ", restricted to groups that are published" if are_found else ""
     pooled = "their common mean and spread" if pooling == "partial" else "the stated prior"
     return (
-        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes{found}; "
+        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes{restriction}; "
         "these hyperparameters are drawn with importance weights"
     )
 
