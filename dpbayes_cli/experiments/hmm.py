@@ -74,7 +74,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     - `non-private`: the posterior of exact counts.
     - `laplace`: noise-aware inference from counts with discrete Laplace noise.
     - `laplace-naive`: plug-in inference from the same release, as in the paper: negative counts become zero, and all
-      counts are taken for exact.
+      counts are treated as exact.
     - `ops` (**idealized**): one draw of the posterior under a power of the likelihood, with emission probabilities of
       at least `least_share`. An exact draw would be epsilon-DP. Here the draw is the last point of a chain of
       `converged` sweeps in floats. The first half of the chain uses higher powers, which a release could not afford.

@@ -50,7 +50,7 @@ class UtilityCase(CoinCase, frozen=True, kw_only=True):
 
     n: Annotated[int, Meta(ge=1, le=1000, description="number of records to learn from, and of held-out records")]
     successes: Annotated[int, Meta(ge=0, description="successes in the data set for which divergences are computed")]
-    theta: Annotated[float, Meta(gt=0, lt=1, description="true probability of success in expected log losses")] = 0.5
+    theta: Annotated[float, Meta(gt=0, lt=1, description="true probability of success, for expected log losses")] = 0.5
 
     def __post_init__(self) -> None:
         if self.successes > self.n:

@@ -201,7 +201,6 @@ def _law(squared_change: int, budget: Fraction) -> RoundedGaussian:
 
 
 def _half_variance(law: RoundedGaussian) -> RoundedGaussian:
-    """Return the law with half the variance, rounded up."""
     scale = law.scale / math.sqrt(2.0)
     while 2 * Fraction(scale) ** 2 < Fraction(law.scale) ** 2:
         scale = math.nextafter(scale, math.inf)

@@ -47,7 +47,7 @@ _UP = Context(prec=6, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True)
 class DominatingPair:
-    """Two distributions; neighbors of a mechanism are at least as hard to tell apart as these two.
+    """Two distributions that are at least as easy to tell apart as a mechanism's outputs on any two neighbors.
 
     Attributes:
         epsilon: the pure epsilon, or 0 if ``mu`` is positive.

@@ -25,7 +25,7 @@ from dpbayes_cli.spec.public_reasons import unconfirmed
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 
 MANY_LEVELS = 50
-"""A column with more distinct texts than this is not taken for a categorical one."""
+"""A column with more distinct texts than this is not treated as categorical."""
 _YES = ("yes", "y", "true", "t", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
 _KINDS = {"two texts": ("success", "failure"), "numbers": ("lower", "upper"), "texts": ("categories",)}
 """The keys of a domain that hold values of a column, by the column's kind as in ``Model.suggested_for``."""

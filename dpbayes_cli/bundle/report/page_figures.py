@@ -82,7 +82,6 @@ def page_figures(
 def _posterior_pictures(
     document: ReleaseDocument, analysis: Analysis, shown: Intervals
 ) -> tuple[list[Picture], list[Picture]]:
-    """Return the figures of intervals and of densities."""
     if analysis.model.sections():
         return [], []
     if are_estimates(document):

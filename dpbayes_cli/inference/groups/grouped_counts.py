@@ -170,7 +170,6 @@ def _draw(
 
 
 def _method(pooling: Pooling, *, are_found: bool = False) -> str:
-    """Describe the computation."""
     restriction = ", restricted to groups that are published" if are_found else ""
     pooled = "their common mean and spread" if pooling == "partial" else "the stated prior"
     return (

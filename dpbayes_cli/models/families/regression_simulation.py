@@ -69,8 +69,8 @@ def draw_regressions(law: RegressionCoordinates, x: Floats, size: int, rng: np.r
 def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draw parameters from the prior, and records, target first, in the units of the columns.
 
-    With the default prior, parameters are drawn again, for some time, while the target leaves its bounds in more than
-    one of 1,000 records.
+    With the default prior, parameters are drawn again, a limited number of times, if the target is out of bounds in
+    more than one of 1,000 records.
     """
     x = draw_features(law.size - 1, max(n_records, _LEAST_RECORDS), rng)
     for _ in range(_MAX_BATCHES):
