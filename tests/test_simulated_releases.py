@@ -41,7 +41,9 @@ SEARCHES = [
 
 def regression(model: str, target: dict[str, object]) -> PlannedRelease:
     domain = {"target": {"column": "y", **target}, "features": FEATURES}
-    return price(build_spec({"model": model, "domain": domain, "privacy": {"epsilon": "2", "delta": "1e-6"}}), 200)
+    privacy = {"epsilon": "2", "delta": "1e-6"}
+    stated = {"model": model, "domain": domain, "mechanism": "gibbs-posterior", "privacy": privacy}
+    return price(build_spec(stated), 200)
 
 
 class Slow(Simulation):

@@ -84,22 +84,25 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
 @click.argument("file", type=PATH)
 @click.option("--out", type=PATH, metavar="FILE", help="Write it here [standard output].")
 def migrate(file: Path, out: Path | None) -> None:
-    """Rewrite FILE with today's names of its keys; keep comments and order.
+    """Rewrite FILE with today's names of its keys and the mechanism that it meant; keep comments and order.
 
     \b
     dpbayes spec migrate old.yaml --out new.yaml
     """
     from dpbayes_cli.bundle.write import check_target, publish_file
-    from dpbayes_cli.spec.migrate import migrated, unread_options
+    from dpbayes_cli.spec.migrate import migrated, unread_options, with_former_mechanism
     from dpbayes_cli.spec.yaml_reader import read_spec_text
 
     if out is not None:
         check_target(out)
     text, renamed = migrated(read_spec_text(file))
+    text, mechanism = with_former_mechanism(text)
     for key in renamed:
         say(f"renamed {key.section}.{key.old} to {key.section}.{key.new}")
     if not renamed:
         say("nothing to rename")
+    if mechanism is not None:
+        say(f"added mechanism: {mechanism}, which was the default of earlier versions; leave it out for today's")
     for place in unread_options(text):
         say(f"warning: {place} is not used by this model and mechanism; leave it out")
     if out is None:

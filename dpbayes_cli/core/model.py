@@ -71,6 +71,8 @@ class Model(ABC):
     """The mechanism for requests that do not name one."""
     default_with_delta: ClassVar[str] = ""
     """The mechanism for requests that do not name one but state a delta; empty if this is ``default_mechanism``."""
+    former_default: ClassVar[str] = ""
+    """The default mechanism before version 0.4, if it was another one; it is still meant by an option of its own."""
     suggested_for: ClassVar[str] = ""
     """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
     bound_keys: ClassVar[tuple[str, ...]] = ()

@@ -91,17 +91,19 @@ def _draw_sums(alike: Sequence[NoisySums], n_draws: int, rng: np.random.Generato
     observed = np.array([each.observed for each in alike], dtype=np.float64)
     if isinstance(law, ScalarLaw):
         return grid_density(observation, law, observed).draw(n_draws, rng)[..., None]
-    chains, draws = min(_SHORT_CHAINS if short_warm_up else _CHAINS, n_draws), []
     if isinstance(law, LatentSums):
-        sampled = LatentSumsSampler(observation, law, observed, chains, rng).run(-(-n_draws // chains))
+        chains = min(_CHAINS, n_draws)
+        sampler = LatentSumsSampler(observation, law, observed, chains, rng, short=short_warm_up)
+        sampled = sampler.run(-(-n_draws // chains))
         states = sampled.transpose(0, 2, 1, 3).reshape(len(observed), -1, law.dimension + 1)[:, :n_draws]
         flat = states.reshape(-1, law.dimension + 1)
         return law.draw_parameters(flat[:, :-1], flat[:, -1], rng).reshape(len(observed), n_draws, -1)
+    chains, draws = min(_SHORT_CHAINS if short_warm_up else _CHAINS, n_draws), []
     batch_size = max(_BATCH_ENTRIES // observed.shape[1] ** 2, 1)
     for start in range(0, len(observed), batch_size):
         batch = observed[start : start + batch_size]
-        sampler = ScaleMixtureSampler(observation, batch, chains, rng, short=short_warm_up)
-        states = sampler.run(-(-n_draws // chains), thinning=1 if short_warm_up else 2)
+        gibbs = ScaleMixtureSampler(observation, batch, chains, rng, short=short_warm_up)
+        states = gibbs.run(-(-n_draws // chains), thinning=1 if short_warm_up else 2)
         points = states[..., :-1].transpose(0, 2, 1, 3).reshape(len(batch), -1, law.dimension)
         draws.append(law.parameters(points[:, :n_draws]))
     return np.concatenate(draws)

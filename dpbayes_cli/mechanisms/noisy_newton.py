@@ -89,6 +89,12 @@ class NoisyNewton(Mechanism):
             policy=policy,
         )
 
+    def known_miscalibration(self, model: Model) -> str | None:
+        """Return the measured coverage if the design is so wide that intervals are too narrow."""
+        from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
+
+        return known_miscalibration(require_type(model, CurvedLossModel).design)
+
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the names of the released numbers; the numbers depend on points that are not known in advance."""
         return Statistic(self.rows(model, policy).names(len(SHARES)), (), 0, Witness(None, None), 0)

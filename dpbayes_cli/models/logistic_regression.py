@@ -46,7 +46,8 @@ class LogisticRegression(ConvexClassModel, CurvedLossModel):
     summary: ClassVar[str] = "the probability of a class from features, normal prior; classifies new records"
     has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Draws of the coefficients from a posterior tempered for privacy, and nothing else.",
+        releases="With `noisy-newton`, the default: noisy derivatives of the log likelihood, from which the posterior "
+        "is inferred. With the other mechanisms: draws of the coefficients from a posterior tempered for privacy.",
         guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
         "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most c^2 / 4.",
         assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "

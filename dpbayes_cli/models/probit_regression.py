@@ -55,7 +55,8 @@ class ProbitRegression(ConvexClassModel, CurvedLossModel):
     summary: ClassVar[str] = "the probability of a class, probit mean function, pseudo-likelihood, normal prior"
     has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Draws of the coefficients from a posterior tempered for privacy, and nothing else.",
+        releases="With `noisy-newton`, the default: noisy derivatives of the log likelihood, from which the posterior "
+        "is inferred. With the other mechanisms: draws of the coefficients from a posterior tempered for privacy.",
         guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
         "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most phi(0) * "
         "c^2 = 0.399 * c^2.",

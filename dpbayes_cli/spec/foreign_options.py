@@ -47,9 +47,25 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
 
 
 def _default_mechanism(model: type[Model], document: Mapping[str, Any]) -> str:
-    privacy = document.get("privacy")
-    states_delta = isinstance(privacy, Mapping) and privacy.get("delta") is not None
+    stated = {
+        (section, key)
+        for section in SECTIONS
+        if isinstance(part := document.get(section), Mapping)
+        for key, value in part.items()
+        if value is not None
+    }
+    if model.former_default:
+        today, before = (_all_read(model, name) for name in (model.default_mechanism, model.former_default))
+        if stated & before - today:
+            return model.former_default
+    states_delta = (PRIVACY, "delta") in stated
     return model.default_with_delta if states_delta and model.default_with_delta else model.default_mechanism
+
+
+@lru_cache(maxsize=256)
+def _all_read(model: type[Model], mechanism: str) -> frozenset[tuple[str, str]]:
+    read = mechanism_type(mechanism)
+    return frozenset((section, key) for section in SECTIONS for key in names_in(_read(model, read, section), section))
 
 
 def inference_options(model: type[Model], mechanism: type[Mechanism], *, grouped: bool = False) -> type[Options]:

@@ -1,4 +1,4 @@
-"""Rewrite a spec of version 1: its keys get the names of today, and everything else stays as it is written."""
+"""Rewrite a spec of version 1: its keys get the names of today, and a mechanism that was the default is written out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.spec.foreign_options import foreign
+from dpbayes_cli.spec.foreign_options import foreign, pair_of
 from dpbayes_cli.spec.release_spec import type_of
 from dpbayes_cli.spec.version_1 import Names, renamed_keys
 from dpbayes_cli.spec.yaml_reader import parse_spec
@@ -43,6 +43,27 @@ def migrated(text: str) -> tuple[str, list[RenamedKey]]:
     return text, keys
 
 
+def with_former_mechanism(text: str) -> tuple[str, str | None]:
+    """Return a spec that names its mechanism if versions before 0.4 chose another one by default, and this mechanism.
+
+    The mechanism is None if it is named already, or is today's default too.
+    """
+    document = parse_spec(text)
+    with suppress(SpecError):
+        model, mechanism = pair_of(document)
+        former = model.former_default
+        if document.get("mechanism") is None and former not in {"", mechanism.name}:
+            root = _root(text)
+            (value,) = (value for key, value in root.value if key.value == "model")
+            end = value.end_mark.index
+            if root.flow_style:
+                return f"{text[:end]}, mechanism: {former}{text[end:]}", former
+            line = text.find("\n", end)
+            head, tail = (f"{text}\n", "") if line < 0 else (text[: line + 1], text[line + 1 :])
+            return f"{head}mechanism: {former}\n{tail}", former
+    return text, None
+
+
 def unread_options(text: str) -> list[str]:
     """Return the options of a spec (as section.key) that its mechanism does not use; none if its model is unknown."""
     document = parse_spec(text)
@@ -54,8 +75,7 @@ def unread_options(text: str) -> list[str]:
 def _old_keys(text: str, names: Names) -> Iterator[RenamedKey]:
     import yaml
 
-    root: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    for section, part in root.value:
+    for section, part in _root(text).value:
         renamed = names.get(section.value, {})
         stated = {key.value: key for key, _ in part.value} if isinstance(part, yaml.MappingNode) else {}
         for old in stated.keys() & renamed.keys():
@@ -67,3 +87,9 @@ def _old_keys(text: str, names: Names) -> Iterator[RenamedKey]:
                     hint="leave one of them out",
                 )
             yield RenamedKey(section.value, old, new, stated[old].start_mark.index, stated[old].end_mark.index)
+
+
+def _root(text: str) -> Any:
+    import yaml
+
+    return yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

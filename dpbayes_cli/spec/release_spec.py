@@ -275,7 +275,7 @@ def spec_type(
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, mechanism_class, grouped=has_groups), INFERENCE)
-    by_default = tuple({mechanism_class.name} & {kind.default_mechanism, kind.default_with_delta})
+    by_default = tuple({mechanism_class.name} & {kind.default_mechanism, kind.default_with_delta, kind.former_default})
     domain, choices = choice_fields(kind, private)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),

@@ -14,6 +14,7 @@ import msgspec
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.spec.foreign_options import SECTIONS, foreign, inference_options, pair_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
 from dpbayes_cli.spec.version_1 import (
@@ -128,7 +129,7 @@ def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
-    """Return the spec that a document meant in version 1, with that version's defaults of prior and inference.
+    """Return the spec that a document meant in version 1, whose default mechanism, prior and inference were others.
 
     Args:
         document: the request as the user stated it.
@@ -139,12 +140,17 @@ def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | N
     """
     prior = {**former_prior(document["model"]), **(document.get("prior") or {})}
     former = {**document, "prior": prior}
-    options = inference_options(*pair_of(document), grouped=today.by is not None)
+    model, mechanism = pair_of(document)
+    if model.former_default and document.get("mechanism") is None:
+        former["mechanism"] = model.former_default
+        mechanism = mechanism_type(model.former_default)
+    options = inference_options(model, mechanism, grouped=today.by is not None)
     inference = former_inference(options.__struct_fields__)
     if inference:
         former["inference"] = {**inference, **(document.get("inference") or {})}
     try:
-        if not inference and msgspec.convert(prior, type(today.prior), strict=False) == today.prior:
+        same_options = mechanism.name == today.mechanism and not inference
+        if same_options and msgspec.convert(prior, type(today.prior), strict=False) == today.prior:
             return None
         spec = build_spec(former)
     except (SpecError, msgspec.ValidationError):

@@ -36,7 +36,8 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
     for key, name in (("mechanism", "mechanism"), ("on_invalid", "invalid records")):
         if key not in stated:
             value = "are dropped" if (key, spec.on_invalid) == ("on_invalid", "drop") else getattr(spec, key)
-            texts.append(f"{name} {value}")
+            is_former = prepared.has_former_defaults and value == model.former_default
+            texts.append(f"{name} {value}{' (default of an earlier version)' * is_former}")
     if "neighbors" not in _section(stated, "privacy"):
         texts.append(f"neighbors {spec.privacy.neighbors}")
     parameters = prepared.plan.parameters
@@ -54,7 +55,7 @@ def _prior(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
     values = prior_values(prepared.spec.prior)
     if prepared.spec.bounds is not None and not values.keys() - stated.keys():
         values["rest"] = "the rest derived from the private bounds" if values else "derived from the private bounds"
-    default = "default of an earlier version" if prepared.has_former_prior else "default"
+    default = "default of an earlier version" if prepared.has_former_defaults else "default"
     named = {
         word: ", ".join(text for key, text in values.items() if (key in stated) == (word == "stated"))
         for word in ("stated", default)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
+from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
@@ -154,6 +155,8 @@ def _warnings(spec: ReleaseSpec, expected: Expectation, is_share: bool) -> list[
             f"{spec.mechanism} strengthens the prior so much that draws of {expected.main} are closer together than "
             "without privacy: they say more about the prior than about the data."
         )
+    if wrong := mechanism_type(spec.mechanism)().known_miscalibration(spec.build_model()):
+        warnings.append(f"{wrong}.")
     return warnings
 
 

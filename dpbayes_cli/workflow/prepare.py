@@ -25,8 +25,8 @@ from dpbayes_cli.spec.stored_spec import former_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release_data import ReleaseData
 
-_TODAYS_PRIORS = (0, 4)
-"""The first version of dpbayes with today's default priors."""
+_TODAYS_DEFAULTS = (0, 4)
+"""The first version of dpbayes with today's default priors and mechanisms."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ class PreparedRelease(PlannedRelease):
         data: the data; they are open already if their records had to be counted.
         out: the directory of the bundle; if None, ``dpbayes-<id>`` in the working directory.
         title: the title of the bundle, or None.
-        has_former_prior: whether unstated parameters of the prior have the defaults of a version before 0.4.
+        has_former_defaults: whether what the request does not state has the defaults of a version before 0.4.
     """
 
     charge: Charge
     data: ReleaseData
     out: Path | None = None
     title: str | None = None
-    has_former_prior: bool = False
+    has_former_defaults: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -153,10 +153,10 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
 def prepare_as_asked_before(
     stated: dict[str, Any], spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledger: Ledger
 ) -> PreparedRelease:
-    """Prepare a release, with the default prior under which the same request was charged before.
+    """Prepare a release, with the defaults under which the same request was charged before.
 
-    Versions before 0.4 had other default priors. A release that such a version charged is shown again or finished under
-    its default; any other request gets today's default.
+    Versions before 0.4 had other default priors and mechanisms. A release that such a version charged is shown again or
+    finished under its defaults; any other request gets today's defaults.
 
     Args:
         stated: the request as the user stated it.
@@ -171,12 +171,12 @@ def prepare_as_asked_before(
         today, then = (
             ledger.charged_before(options.charge(each, location, account, PureDP())) for each in (spec, former)
         )
-        costs = [] if today else [each.guarantee for each in then if is_before(each.version, _TODAYS_PRIORS)]
+        costs = [] if today else [each.guarantee for each in then if is_before(each.version, _TODAYS_DEFAULTS)]
         if costs:
             prepared = prepare(former, location, options, ledger)
             guarantee = prepared.charge.guarantee
             if not options.fresh or {guarantee, guarantee.former} & set(costs):
-                return replace(prepared, has_former_prior=True)
+                return replace(prepared, has_former_defaults=True)
             prepared.data.close()  # at another cost, the ledger would charge a new draw
     return prepare(spec, location, options, ledger)
 

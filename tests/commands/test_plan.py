@@ -17,7 +17,7 @@ domain:
   target: {column: ill, values: ["no", "yes"]}
   features: {age: {lower: 18, upper: 100}, dose: {lower: 0, upper: 1}}
 prior: {precision: 0.1}
-privacy: {epsilon: 0.001, delta: 1e-6}
+privacy: {epsilon: 0.05, delta: 1e-6}
 """
 PAPER = [*COIN, "--on-invalid", "impute:0", "--prior", "alpha=6,beta=12", "--trials", "20"]
 
@@ -125,7 +125,7 @@ def test_an_answer_that_is_worth_nothing_is_said_to_be(
 
 
 def test_a_regression_states_what_predictions_are_worth(dpbayes: Cli, place: Path) -> None:
-    (place / "regression.yaml").write_text(REGRESSION.replace("0.001", "1"))
+    (place / "regression.yaml").write_text(REGRESSION.replace("0.05", "1"))
     planned = dpbayes("plan", "--spec", "regression.yaml", "--records", "5000", "--trials", "8", "--json").json
     predictions = planned["expected"]["predictions"]
     assert predictions["measure"] == "accuracy"

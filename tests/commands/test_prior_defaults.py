@@ -100,6 +100,26 @@ def test_what_was_released_under_the_former_default_is_shown_again(dpbayes: Cli,
     dpbayes("release", ages, *MEAN, "--prior", "mean=60,variance=1600", "--out", "stated").exits(5, "another prior")
 
 
+def test_what_the_former_mechanism_released_is_shown_again(dpbayes: Cli, place: Path, earlier: Earlier) -> None:
+    (place / "ill.csv").write_text("ill,dose\n" + "no,0.2\nyes,0.7\n" * 50)
+    (place / "ill.yaml").write_text(
+        'model: logistic-regression\ndomain:\n  target: {column: ill, values: ["no", "yes"]}\n'
+        "  features: {dose: {lower: 0, upper: 1}}\nprivacy: {epsilon: 1, delta: 1e-6}\n"
+    )
+    request = ("release", "ill.csv", "--spec", "ill.yaml", "--json")
+    with earlier():
+        before = dpbayes(*request, "--mechanism", "gibbs-posterior", "--out", "before").json
+    again = dpbayes(*request, "--out", "again")
+    assert (again.json["release_id"], again.json["replayed"]) == (before["release_id"], True)
+    assert "mechanism gibbs-posterior (default of an earlier version)" in " ".join(again.err.split())
+    migrated = dpbayes("spec", "migrate", "ill.yaml").out
+    assert migrated.splitlines()[:2] == ["model: logistic-regression", "mechanism: gibbs-posterior"]
+    (place / "migrated.yaml").write_text(migrated)
+    shown = dpbayes("release", "ill.csv", "--spec", "migrated.yaml", "--json", "--out", "migrated").json
+    assert shown["release_id"] == before["release_id"]
+    assert dpbayes(*request, "--release-id", "new", "--out", "new").json["mechanism"] == "noisy-newton"
+
+
 def test_a_prior_that_was_stated_to_this_version_is_no_default(dpbayes: Cli, ages: Path) -> None:
     assert dpbayes("release", ages, *MEAN, *FORMER, "--out", "before").code == 0
     dpbayes("release", ages, *MEAN, "--out", "again").exits(

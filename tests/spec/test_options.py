@@ -78,10 +78,14 @@ def test_a_model_alone_is_answered_by_its_own_mechanism() -> None:
         model = model_type(name)
         assert model.default_mechanism in supporting_mechanisms(model)
         assert model.default_mechanism == "laplace" or "laplace" not in supporting_mechanisms(model)
-    alone, stated = build_spec(L), build_spec({**L, "mechanism": "gibbs-posterior"})
-    assert alone.mechanism == "gibbs-posterior"
+    alone, stated = build_spec(L), build_spec({**L, "mechanism": "noisy-newton"})
     assert alone.request == stated.request
-    assert alone.request["mechanism"] == "gibbs-posterior"
+    assert alone.request["mechanism"] == "noisy-newton"
+
+
+@pytest.mark.parametrize("more", [{"sampling": {"draws": "4"}}, {"privacy": {"epsilon": "1", "order": "2"}}])
+def test_an_option_of_the_former_default_alone_asks_for_that_mechanism(more: dict[str, Any]) -> None:
+    assert build_spec({**L, **more}).mechanism == "gibbs-posterior"
 
 
 def test_a_comparison_asks_each_mechanism_what_it_reads(dpbayes: Cli) -> None:

@@ -30,7 +30,7 @@ _SMOOTHED_SCALES = 0.5
 _HESSIAN_STEP = 1e-4
 _LEAST_CURVATURE = 0.05
 """Curvatures at the mode below this are raised to it; the coordinates have priors of about unit width."""
-_WARM_UP = (40, 60, 40)
+_WARM_UP, _SHORT_WARM_UP = (40, 60, 40), (15, 20, 10)
 _TARGET_ACCEPTANCE = 0.8
 _TRAJECTORY = 2.1
 """The longest trajectory in standardized coordinates; half of it and all of it lie on both sides of a quarter turn."""
@@ -45,7 +45,14 @@ class LatentSumsSampler:
     """Chains for many observations that differ only in their observed values, shape (n_observations, n_components)."""
 
     def __init__(
-        self, observation: NoisySums, law: LatentSums, observed: Floats, chains: int, rng: np.random.Generator
+        self,
+        observation: NoisySums,
+        law: LatentSums,
+        observed: Floats,
+        chains: int,
+        rng: np.random.Generator,
+        *,
+        short: bool = False,
     ):
         self._observation, self._law, self._rng, self._noise = observation, law, rng, observation.noise
         self._observed, self._by_point = observed[:, None, :], np.repeat(observed, chains, axis=0)
@@ -59,9 +66,10 @@ class LatentSumsSampler:
         self._z[~np.isfinite(self._evaluate(self._z)[0])] = 0.0
         self._log_density, self._force = self._evaluate(self._z)
         self._log_step = np.full((len(observed), 1), math.log(1.2 / self._size**0.25))
-        for window, length in enumerate(_WARM_UP):
+        lengths = _SHORT_WARM_UP if short else _WARM_UP
+        for window, length in enumerate(lengths):
             kept = [self._sweep(adapt=True) for _ in range(length)]
-            if window < len(_WARM_UP) - 1:
+            if window < len(lengths) - 1:
                 self._rescale(np.concatenate(kept[length // 3 :], axis=1))
 
     def run(self, n_draws: int, thinning: int = 1) -> Floats:

@@ -170,6 +170,9 @@ class ConvexLossModel(Model):
 class CurvedLossModel(ConvexLossModel):
     """A model whose loss is a log likelihood with a curvature that does not depend on the target."""
 
+    default_mechanism: ClassVar[str] = "noisy-newton"
+    former_default: ClassVar[str] = "gibbs-posterior"
+
     @property
     def curved_loss(self) -> CurvedLoss:
         """The loss, with its curvature."""
