@@ -33,8 +33,8 @@ from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
 SCHEMA_VERSION = 2
 _MAX_CONTAINERS = 9_000_000
-"""The largest number of lists and objects in the JSON. In memory, each takes many times the two characters that it
-takes in the file."""
+"""The largest number of lists and objects in the JSON. An empty one has two characters in the file, but takes many
+times as much memory."""
 
 
 class SealedDraw(DocumentPart, frozen=True, kw_only=True):

@@ -213,7 +213,7 @@ def export(ledger_place: str | None, as_json: bool) -> None:
 
 
 def _spent(document: dict[str, Any]) -> dict[str, str]:
-    """Return what is spent, without a delta of 0 if the spent epsilon may hold at the account's delta only."""
+    """Return what is spent; a delta of 0 is left out if the spent epsilon may hold only at the account's delta."""
     spent: dict[str, str] = document["spent"]
     return {name: amount for name, amount in spent.items() if not (document["routes"] and (name, amount) == _NO_DELTA)}
 

@@ -79,9 +79,9 @@ def command(
 
     The release is simulated. Parameters are drawn from the prior such that the mean of numbers is inside their bounds,
     and valid records are drawn from the model; features of a regression are drawn uniformly. Widths are medians over
-    the simulated releases. With --target-width or --target-sd the epsilon of the request is not used: the smallest one
-    is found with which nine in ten simulated data sets reach the target. For a probability, --target-width 0.05 is 5
-    percentage points.
+    the simulated releases. With --target-width or --target-sd, the epsilon of the request is not used. Instead, the
+    command finds the smallest epsilon with which nine in ten simulated data sets reach the target. For a probability,
+    --target-width 0.05 is 5 percentage points.
 
     With --by, the width is that of one group's interval, for groups with the same number of records on average.
 

@@ -69,7 +69,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
     """Ranks of true parameters among posterior draws, and distances of posteriors from the non-private one.
 
     In each trial the true parameters are drawn from the prior, and complete records from the model. Laplace noise is
-    added to their statistics. `noise-aware` accounts for the noise; `naive` takes noisy statistics for exact. `ops`
+    added to their statistics. `noise-aware` accounts for the noise; `naive` treats noisy statistics as exact. `ops`
     releases posterior draws, and `non-private` infers from exact statistics.
 
     Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.

@@ -36,7 +36,7 @@ Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
-"""Log-likelihoods on ``sample_data/events.csv.gz`` agree to four digits with those after 200 sweeps."""
+"""With these 80 sweeps, log-likelihoods on ``sample_data/events.csv.gz`` agree to four digits with those of 200."""
 _NOISE = "At small epsilon, noise of scale 2 * (number of features) / epsilon makes plug-in counts useless."
 _PAID = "At the smallest epsilons plug-in counts predict as badly as `gibbs`."
 _BEHIND = "the chain `gibbs`, which pays for every update, predicts worse than"

@@ -67,7 +67,7 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
     `rdp-diffuse` (Algorithm 2 of the paper): one draw of a posterior in which the data count for less.
     `rdp-concentrated` (Algorithm 3): one draw of a posterior in which the prior counts for more. `rdp-direct`: one draw
     of the true posterior. `gaussian-naive`: a count with Gaussian noise; a negative count becomes zero, and inference
-    takes it for exact. `gaussian-paper`: like `gaussian-naive`, with the noise of the paper, which charges twice the
+    treats it as exact. `gaussian-paper`: like `gaussian-naive`, with the noise of the paper, which charges twice the
     true cost. `gaussian`, `laplace`: noise-aware inference from a count with Gaussian or Laplace noise. The Laplace
     noise has the largest pure epsilon whose Renyi divergence is at most the stated cost.
 

@@ -1,6 +1,6 @@
 """The posterior of the number of valid records, given released counts and the law of their noise.
 
-No records are read here. Even if no record is valid, this is seen only in released counts near zero.
+No records are read here: that no record is valid shows only in released counts near zero.
 """
 
 from __future__ import annotations

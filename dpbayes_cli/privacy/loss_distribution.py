@@ -115,7 +115,7 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
 
 
 def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int]]:
-    """Yield pairs, each with its number, whose product dominates every mechanism with a guarantee.
+    """Yield pairs, and how often each occurs in a product that dominates every mechanism with this guarantee.
 
     Privacy: the components of a statistic have independent discrete Laplace noise. Let (a, b) be the changes of two
         components with noise of the same scale, a >= b >= 1. The delta of the changes (a + 1, b - 1) is at least that

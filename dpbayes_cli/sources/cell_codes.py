@@ -239,7 +239,7 @@ class _TextTable:
 def _plain_decimals(
     block: CellBlock, begins: Integers, stops: Integers, point: int, *, integers: bool
 ) -> tuple[Floats, Booleans]:
-    """Return the numbers of cells of up to 24 digits and a point after a sign, and whether each cell is so simple.
+    """Return the numbers in plain cells, and whether each cell is plain: an optional sign, up to 24 digits, a point.
 
     An empty cell is NaN. The digits are an integer, which is divided by a power of ten. If both are exact doubles, the
     quotient is the double nearest to the decimal.

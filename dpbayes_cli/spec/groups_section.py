@@ -253,7 +253,7 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
     pooling = inference.get("pooling") if isinstance(inference, Mapping) else None
     if not model.has_larger_groups and isinstance(keys, list | tuple) and pooling != "none":
         reason = f"groups of {model.name} cannot learn from each other within larger groups"
-        hint = "state one column; or two columns and --pooling none, by which each group has the stated prior alone"
+        hint = "state one column; or two columns and --pooling none, with which each group has the stated prior alone"
         raise SpecError(reason, where="by.column", hint=hint)
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")

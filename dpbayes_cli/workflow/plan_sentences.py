@@ -129,7 +129,7 @@ def _predictions(expected: ExpectedPredictions | None) -> str:
     between = f"(90 % interval {low} to {high}); without privacy it would be {plain}, and by"
     if right:
         return (
-            f"expect about {about} of new records to be classified right {between} guessing the commonest class "
+            f"expect about {about} of new records to be classified correctly {between} guessing the commonest class "
             f"{guessing}. This holds for data sets simulated from the prior; yours may be easier or harder to predict."
         )
     return (

@@ -89,7 +89,7 @@ def draw_cells(cells: NoisyCells, links: Links, index: Integers, size: int, rng:
 
 
 def _draw_given_total(cells: NoisyCells, known: KnownTotal, size: int, rng: np.random.Generator) -> Integers:
-    """Draw the counts of a known total, by forward filtering, backward sampling on tilted laws."""
+    """Draw the counts of a known total, by forward filtering and backward sampling on tilted laws."""
     index = known.cells
     for widening in _WIDENINGS:
         low, high = cells.windows(index, widening)

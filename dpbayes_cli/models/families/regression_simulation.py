@@ -99,7 +99,7 @@ def draw_plug_in(
     """Draw from the conjugate regression posterior given the nearest positive semidefinite second moments.
 
     The prior adds positive numbers to the diagonal of the moments. Thus slopes are finite and the residual sum of
-    squares is bounded from below, even if the moments are singular. In case the added numbers are lost by rounding,
+    squares is bounded from below, even if the moments are singular. Because the added numbers may be lost by rounding,
     eigenvalues of the features' correlation matrix are raised to at least 1e-12. The default prior is replaced by a
     conjugate one that weighs a hundredth of a record.
     """
