@@ -201,7 +201,7 @@ class _Versioned(msgspec.Struct):
 
 
 def parse_document(content: bytes) -> ReleaseDocument:
-    """Read a release document; raise ``VerificationError`` if it is none, or if a later version wrote it."""
+    """Read a release document; raise ``VerificationError`` if it is not valid, or if a later version wrote it."""
     if content.count(b"[") + content.count(b"{") > _MAX_CONTAINERS:
         raise VerificationError("release.json has too many lists and objects to be a release document")
     try:
@@ -221,7 +221,7 @@ def parse_document(content: bytes) -> ReleaseDocument:
 
 
 def parse_draw(content: bytes) -> SealedDraw:
-    """Read a sealed draw; raise ``VerificationError`` if the payload is none."""
+    """Read a sealed draw; raise ``VerificationError`` if the payload is not one."""
     try:
         return msgspec.json.decode(content, type=SealedDraw)
     except (msgspec.DecodeError, RecursionError):

@@ -64,8 +64,8 @@ def count_valid_records(observation: NoisyObservation, total: RecordCount) -> Co
     """Return the posterior of the number of valid records; None if no released value counts them.
 
     The prior is uniform on 0..n, or on all whole numbers if n is private. If several tables count records that are
-    valid in different columns, the smallest of their record counts is meant, and the prior is that of the smallest
-    count. Given the smallest count, each of the other tables counts all n records with probability 1/2; otherwise its
+    valid in different columns, the result is the posterior of the smallest of their record counts, which has this
+    prior. Given the smallest count, each of the other tables counts all n records with probability 1/2; otherwise its
     record count is uniform between the smallest count and n. If n is private, the median of the released numbers
     replaces n in the first case.
 

@@ -27,7 +27,7 @@ from dpbayes_cli.ledger.state import State, unverified
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 _KEY = "DPBAYES_LEDGER_KEY names the file of the key; dpbayes budget key FILE --reason TEXT starts signing"
-_ADOPT = "dpbayes budget history shows the ledger's entries, dpbayes budget adopt --reason TEXT continues with it"
+_ADOPT = "dpbayes budget history shows the ledger's entries; to continue with it: dpbayes budget adopt --reason TEXT"
 
 
 @dataclass(frozen=True)

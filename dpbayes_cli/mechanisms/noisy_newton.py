@@ -110,7 +110,7 @@ class NoisyNewton(Mechanism):
     ) -> NoisyDerivatives:
         rows = self.rows(model, policy)
         if not rows.are_points(points, len(released)):
-            raise VerificationError("points: not those of so many rounds, of which the first is zero")
+            raise VerificationError("points: expected one point for each round, the first of them zero")
         return rows.observation(released, noise.scales(len(released)), points, n_records)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:

@@ -223,7 +223,7 @@ def _interval(pairs: Mapping[DominatingPair, int]) -> float:
     """Return an interval of the grid at which the composed distribution has at most about ``_MOST_CELLS`` cells.
 
     A grid of interval h adds at most about ``epsilon * h`` to the variance of the loss of a pair. So pairs that hardly
-    matter beside others do not need a grid that is finer than their epsilons.
+    matter compared with others do not need a grid that is finer than their epsilons.
     """
     largest = sum(count * pair.epsilon for pair, count in pairs.items())
     variance = sum(count * (pair.epsilon**2 + pair.mu**2) for pair, count in pairs.items())

@@ -18,7 +18,7 @@ def template(model: str, mechanism: str | None = None) -> str:
     """Return a YAML spec for a model and a mechanism (None: the model's default), with optional keys commented out.
 
     Raises:
-        SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
+        SpecError: there is no such model or mechanism, or the mechanism does not support the model.
     """
     model_class, mechanism_class = pair_of({"model": model, "mechanism": mechanism})
     lines = [f"# A release request: dpbayes release --spec THIS_FILE. Model: {model}.", ""]

@@ -129,7 +129,7 @@ def _simulate_groups(planned: PlannedRelease, n_records: int, effort: Simulation
 
 
 def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: SimulationEffort) -> list[MechanismPlan]:
-    """Return the plans of every mechanism that serves the model, the narrowest posterior first.
+    """Return the plans of every mechanism that supports the model, the narrowest posterior first.
 
     Plans that cost more than the request states follow the others, and refusals are last.
 

@@ -18,7 +18,7 @@ _EXTREME = 8.0
 """A log precision is cut at this distance from that of the base law, so that weights are finite."""
 _SKEW_SD = 0.5
 _FAR = 3.0
-"""Beyond so many standard deviations the skewness has no more effect."""
+"""Beyond this many standard deviations, the skewness has no further effect."""
 _LEVEL_SD = 1.5
 _NUMBERS_SD, _MIXED_SD, _LEVELS_SD = 0.35, 0.5, 0.7
 """Prior standard deviations of the interaction of two numbers, of a number and a level, and of two levels."""

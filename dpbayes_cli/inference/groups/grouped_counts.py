@@ -147,7 +147,7 @@ def _category_laws(
 ) -> list[CategoryLaw]:
     """Draw the hyperparameters of all categories together.
 
-    The means of the categories are divided by their sum, and kappa is the geometric mean of those of the categories.
+    The means of the categories are divided by their sum, and kappa is the geometric mean over the categories.
     """
     laws = [part.draw_laws(size, rng) for part in parts]
     a, b = np.stack([law.a for law in laws], axis=1), np.stack([law.b for law in laws], axis=1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CANDIDATES, _MAX_BATCHES = 64, 8
 _PRIOR_DRAWS = 2000
 _LEAST_RECORDS = 20
-"""The features' covariance, on which the prior of the parameters depends, is that of at least so many records."""
+"""The features' covariance, on which the prior of the parameters depends, is that of at least this many records."""
 _MAX_SHARE_OUT = 1e-3
 _LEAST_ROOT_OF_SD, _LARGEST_ROOT_OF_SD = 0.02, 0.999
 _MIN_EIGENVALUE = 1e-12
