@@ -18,7 +18,6 @@ from dpbayes_cli.base.process_hardening import disable_core_dumps
 from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH, interval_option, ledger_option, open_ledger
 from dpbayes_cli.commands.output import (
-    detail,
     emit,
     emit_json,
     emit_posterior,
@@ -26,6 +25,7 @@ from dpbayes_cli.commands.output import (
     print_message,
     printable,
     say,
+    say_detail,
 )
 from dpbayes_cli.commands.progress import has_terminal, reading_shown
 from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
@@ -104,7 +104,7 @@ def command(
     options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst, title)
     ledger = open_ledger(ledger_place)
     with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
-        detail(f"ledger: {ledger.location}")
+        say_detail(f"ledger: {ledger.location}")
         if stated.get("prior") and (warning := prior_outside_bounds(prepared.model, prepared.policy)):
             print_message(f"warning: {warning}")  # also with -q
         say(f"assumed: {'; '.join(assumed_values(prepared, stated))}")

@@ -100,13 +100,13 @@ class AnchoredStorage:
             LedgerError: the ledger cannot be read, does not verify, or disagrees with an anchor.
         """
         with self._storage.reading() as transaction:
-            state = self._seen_by(transaction, need_key=compare)
+            state = self._verify_entries(transaction, need_key=compare)
             disputes = self.disputes(state) if compare else []
             if not disputes:
                 yield transaction, state
                 return
         with self._storage.reading() as transaction:  # a writer may have changed ledger and anchors meanwhile
-            state = self._seen_by(transaction)
+            state = self._verify_entries(transaction)
             _refuse(unresolved(state, disputes))
             yield transaction, state
 
@@ -134,7 +134,7 @@ class AnchoredStorage:
             self.refuse_disputed(State(), new)  # an anchor shows that a ledger was lost
         with _Locks() as locks:
             with self._storage.writing() as transaction:
-                state = self._seen_by(transaction, need_key=need_key)
+                state = self._verify_entries(transaction, need_key=need_key)
                 before = state.mark
                 # all processes lock the ledger first, then the anchors in one order, so that none deadlocks
                 disputes = self._disputes(state, sorted(self.paths(state)), new, locks.lock)
@@ -171,7 +171,7 @@ class AnchoredStorage:
         """Raise ``LedgerError`` if a state has disputes."""
         _refuse(self.disputes(state, new))
 
-    def _seen_by(self, transaction: Transaction, *, need_key: bool = True) -> State:
+    def _verify_entries(self, transaction: Transaction, *, need_key: bool = True) -> State:
         """Verify the entries that a transaction sees and, with ``need_key``, the key; return the state after them."""
         state = self._continued(transaction)
         entries = transaction.entries(after=state.mark.sequence)
