@@ -1,4 +1,4 @@
-"""The table of ``explanation/budgets.md``: how many releases of some questions an account admits."""
+"""The table of ``explanation/budgets.md``: how many releases of some requests an account admits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EPSILONS = ("0.1", "0.3", "1")
 BLOCK = re.compile(r"(<!-- admitted releases: .*? -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def questions() -> dict[str, dict[str, Any]]:
+def requests() -> dict[str, dict[str, Any]]:
     """Return the specs of the table by their descriptions, without privacy costs."""
     adult = read_spec_file(SPECS / "adult-naive-bayes.yaml")
     drawn = {**adult, "mechanism": "ops", "records": 30_000}
@@ -34,9 +34,9 @@ def questions() -> dict[str, dict[str, Any]]:
     }
 
 
-def admitted(question: dict[str, Any], epsilon: str) -> tuple[int, int]:
+def admitted(request: dict[str, Any], epsilon: str) -> tuple[int, int]:
     """Return how many releases an account of epsilon 3 and delta 1e-6 admits, at the former price and at the price."""
-    spec = build_spec({**question, "privacy": {**question["privacy"], "epsilon": epsilon}})
+    spec = build_spec({**request, "privacy": {**request["privacy"], "epsilon": epsilon}})
     guarantee = price(spec, spec.records).plan.guarantee
     budget = UnionBudget.divide(DEFAULT_EPSILON, DELTA)
     return admitted_releases(budget, guarantee.former), admitted_releases(budget, guarantee)
@@ -45,9 +45,9 @@ def admitted(question: dict[str, Any], epsilon: str) -> tuple[int, int]:
 def table() -> str:
     """Return the table in Markdown."""
     head = [f"epsilon {epsilon}, {when}" for epsilon in EPSILONS for when in ("before", "now")]
-    lines = [f"| question | {' | '.join(head)} |", "|---|" + "---:|" * len(head)]
-    for name, question in questions().items():
-        cells = [f"{number:,}" for epsilon in EPSILONS for number in admitted(question, epsilon)]
+    lines = [f"| request | {' | '.join(head)} |", "|---|" + "---:|" * len(head)]
+    for name, request in requests().items():
+        cells = [f"{number:,}" for epsilon in EPSILONS for number in admitted(request, epsilon)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

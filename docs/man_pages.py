@@ -37,8 +37,9 @@ def manual(context: click.Context, command: click.Command) -> str:
     if isinstance(command, click.Group):
         lines.append(".SH COMMANDS")
         for inner in command.list_commands(context):
-            found = command.get_command(context, inner)
-            lines += [".TP", f"\\fB{escaped(inner)}\\fR", escaped(found.get_short_help_str(200) if found else "")]
+            subcommand = command.get_command(context, inner)
+            summary = subcommand.get_short_help_str(200) if subcommand else ""
+            lines += [".TP", f"\\fB{escaped(inner)}\\fR", escaped(summary)]
     return "\n".join(lines) + "\n"
 
 

@@ -52,7 +52,7 @@ _MAX_MESSAGE = 4000
 """The largest number of characters of a message that are printed."""
 _BROKEN_PIPE_EXIT = 128 + 13
 _MEANT_FLAGS = {"--account": "--dataset"}
-"""Words of this program that are taken for flags, and the flags that do what is meant."""
+"""Words that users may type as flags because this program uses them, and the flags that they mean."""
 
 
 class LazyGroup(click.Group):

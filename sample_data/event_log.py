@@ -61,13 +61,13 @@ def switch_months() -> dict[str, str]:
 
 def states() -> dict[tuple[str, str], str]:
     """Return the state of each region in each month."""
-    switches, found = switch_months(), {}
+    switches, states = switch_months(), {}
     for region in REGIONS:
         start, length = SPELLS.get(region, (MONTHS[0], 0))
         spell = range(MONTHS.index(start), MONTHS.index(start) + length)
         for t, month in enumerate(MONTHS):
-            found[region, month] = "A" if month >= switches[region] or t in spell else "B"
-    return found
+            states[region, month] = "A" if month >= switches[region] or t in spell else "B"
+    return states
 
 
 def intensities() -> dict[tuple[str, str], float]:

@@ -78,8 +78,10 @@ class Browser:
         source = (
             "const done = arguments[0]; axe.run().then(r => done(r.violations)).catch(e => done([{id: String(e)}]));"
         )
-        found: list[dict[str, Any]] = _call("POST", f"{self._session}/execute/async", {"script": source, "args": []})
-        return found
+        violations: list[dict[str, Any]] = _call(
+            "POST", f"{self._session}/execute/async", {"script": source, "args": []}
+        )
+        return violations
 
     def pdf(self) -> bytes:
         """The page as it would be printed."""
@@ -105,9 +107,9 @@ class Browser:
 @contextmanager
 def running() -> Iterator[Browser]:
     """Run a browser of one's own, with a profile that is thrown away."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         driver = subprocess.Popen(
             ["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

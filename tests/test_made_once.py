@@ -27,13 +27,13 @@ ONCE = (1, 1, 1, 1, 1, 1)
 @contextmanager
 def counting() -> Iterator[Callable[[], tuple[int, ...]]]:
     """Count what is made; yield a function that returns how often each of ``PARTS`` was made."""
-    made: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def counted(patch: pytest.MonkeyPatch, owner: Any, name: str, what: str) -> None:
         original = getattr(owner, name)
 
         def around(*arguments: Any, **named: Any) -> Any:
-            made[what] += 1
+            counts[what] += 1
             return original(*arguments, **named)
 
         patch.setattr(owner, name, around)
@@ -47,7 +47,7 @@ def counting() -> Iterator[Callable[[], tuple[int, ...]]]:
         counted(patch, DelimitedSource, "__init__", "sources")
         counted(patch, DelimitedSource, "check", "openings")
         counted(patch, DelimitedSource, "close", "closed")
-        yield lambda: tuple(min(made[part], 1) if part == "closed" else made[part] for part in PARTS)
+        yield lambda: tuple(min(counts[part], 1) if part == "closed" else counts[part] for part in PARTS)
 
 
 @pytest.fixture

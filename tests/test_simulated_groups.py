@@ -106,9 +106,9 @@ def test_the_cost_of_a_width_of_groups_is_found(dpbayes: Cli, place: Path, asked
         (
             request(model="gamma-poisson", domain={"upper": 5}),
             10**8,
-            "Plan does not simulate groups of more than 100,000 records",
+            "A plan does not simulate groups of more than 100,000 records",
         ),
-        (request(), 10**9, "Plan does not simulate groups of more than 1,000,000 records"),
+        (request(), 10**9, "A plan does not simulate groups of more than 1,000,000 records"),
     ],
     ids=["numbers", "many records"],
 )

@@ -78,8 +78,8 @@ def test_medians_and_quantiles_lie_in_their_intervals_as_often_as_stated() -> No
     assert 0.88 < np.mean([each.low <= np.log(2.0) <= each.high for each in estimates]) < 0.97
     assert Estimated.of(np.array([3.0, 1.0])) == Estimated(2.0, 1.0, 3.0)
 
-    found = [quantile_with_interval(rng.exponential(size=60), 0.9) for _ in range(2000)]
-    assert 0.93 < np.mean([low <= np.log(10.0) <= high for _, low, high in found]) < 0.97
+    intervals = [quantile_with_interval(rng.exponential(size=60), 0.9) for _ in range(2000)]
+    assert 0.93 < np.mean([low <= np.log(10.0) <= high for _, low, high in intervals]) < 0.97
     assert quantile_with_interval(np.array([np.inf, 1.0, 2.0]), 0.9) == (np.inf, 2.0, np.inf)
 
 
@@ -165,11 +165,11 @@ def test_the_interval_of_a_search_holds_the_smallest_epsilon(document: dict[str,
     """
     wanted = WidthTarget("width", limit, 0.9)
     started = time.process_time()
-    found = find_cost(document, 1000, wanted, SimulationEffort())
+    smallest = find_cost(document, 1000, wanted, SimulationEffort())
     assert time.process_time() - started < 9.0
-    low, high = found.low or 0.0, found.high or found.limit
-    assert 0.0 < low <= float(found.value or 0) <= high
-    for epsilon in (low, high) if found.high else (low,):
+    low, high = smallest.low or 0.0, smallest.high or smallest.limit
+    assert 0.0 < low <= float(smallest.value or 0) <= high
+    for epsilon in (low, high) if smallest.high else (low,):
         spec = build_spec({**document, "privacy": {"epsilon": f"{epsilon:.6f}"}})
         simulation = simulation_of(price(spec, 1000), 1000, 99)
         assert simulation is not None

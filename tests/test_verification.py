@@ -138,9 +138,9 @@ def test_changed_document_does_not_verify(dpbayes: Cli, coin: Path) -> None:
         document(taking_out(name))
         dpbayes("verify", "out", "--no-ledger").exits(7, f"{name}: it is missing")
     document(put("software", "dpbayes", value="0.3.0"))
-    said = dpbayes("verify", "out", "--no-ledger").err
-    assert "valid_records" not in said, "version 0.3 had no such key"
-    assert "results: " not in said, "version 0.3 had no such key"
+    messages = dpbayes("verify", "out", "--no-ledger").err
+    assert "valid_records" not in messages, "version 0.3 had no such key"
+    assert "results: " not in messages, "version 0.3 had no such key"
     Path("out/release.json").write_bytes(whole)
     for change, finding in TAMPERED.values():
         check_tampered(dpbayes, change, finding)

@@ -45,11 +45,11 @@ def public_functions(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_docstrings_of_public_functions_begin_with_an_imperative_verb() -> None:
-    found = [pair for path in sorted((ROOT / "dpbayes_cli").rglob("*.py")) for pair in public_functions(path)]
-    assert len(found) > 1000
-    first = {name: re.split(r"\W", text, maxsplit=1)[0].lower() for name, text in found if text}
+    functions = [pair for path in sorted((ROOT / "dpbayes_cli").rglob("*.py")) for pair in public_functions(path)]
+    assert len(functions) > 1000
+    first = {name: re.split(r"\W", text, maxsplit=1)[0].lower() for name, text in functions if text}
     assert {name: word for name, word in first.items() if word not in VERBS.split()} == {}
-    assert [name for name, text in found if re.match(r"Return (that|those)\b", text)] == []
+    assert [name for name, text in functions if re.match(r"Return (that|those)\b", text)] == []
 
 
 EARLIER = ("neighb[o]urs?", "col[o]urs?", "temp[e]ratures?", "taken for tr[u]e", "lo[t]s?")
@@ -59,7 +59,8 @@ EARLIER = ("neighb[o]urs?", "col[o]urs?", "temp[e]ratures?", "taken for tr[u]e",
 def other_words() -> list[str]:
     """Return patterns of the words that do not stand for a term: those of version 0.1, and the glossary's."""
     text = " ".join((ROOT / "docs/glossary.md").read_text(encoding="utf-8").split())
-    return [*EARLIER, *(re.escape(word) for found in re.findall(r"Not: ([^.]*)\.", text) for word in found.split(", "))]
+    listed = [word for words in re.findall(r"Not: ([^.]*)\.", text) for word in words.split(", ")]
+    return [*EARLIER, *map(re.escape, listed)]
 
 
 def test_terms_have_one_form() -> None:

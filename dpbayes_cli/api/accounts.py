@@ -59,7 +59,7 @@ class Accounts:
             total: one of: ``epsilon``; ``epsilon`` and ``delta``; ``rho``; ``mu``; ``rdp`` and ``order``.
 
         Raises:
-            BudgetError: the account is open already with other terms.
+            BudgetError: the account is already open with other terms.
             SpecError: the total has other keys than these.
         """
         from dpbayes_cli.base.numeric import parse_decimal

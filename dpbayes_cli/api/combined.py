@@ -46,11 +46,11 @@ def combine(
     The rule ``rubin`` is for tables about as large as the original. The posterior of the quantity Q given the variance
     B of the tables' estimates is normal around their mean, with variance T = (1 + 1/m) B - v, where v is the mean of
     the tables' own variances. The sign of v differs from that in the rule for multiple imputation, because whole tables
-    are synthetic. B has a scaled inverse chi-squared law with m - 1 degrees of freedom, given their observed variance
-    b, and exceeds v, because the posterior draws differ. The interval integrates over B. The rule ``rubin-t`` is the
-    usual approximation: T at B = b, and a t distribution with (m - 1) (1 - v / ((1 + 1/m) b))^2 degrees of freedom, at
-    least 1; if T is not positive, v replaces it, with m - 1 degrees of freedom. With few tables, its intervals are far
-    too wide unless b is much larger than v.
+    are synthetic. Given the observed variance b of the estimates, B has a scaled inverse chi-squared law with m - 1
+    degrees of freedom. It is restricted to B > v, because the posterior draws differ. The interval integrates over B.
+    The rule ``rubin-t`` is the usual approximation: T at B = b, and a t distribution with (m - 1) (1 - v / ((1 + 1/m)
+    b))^2 degrees of freedom, at least 1; if T is not positive, v replaces it, with m - 1 degrees of freedom. With few
+    tables, its intervals are far too wide unless b is much larger than v.
 
     The rule ``mixture`` is for many tables (at least 100, say) that are much larger than the original: the posterior is
     the mixture of the tables' normal posteriors, and the ends of the interval are its quantiles.

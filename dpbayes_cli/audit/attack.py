@@ -120,7 +120,7 @@ class Clock:
         """The share of the time that has passed."""
         return (time.monotonic() - self._start) / self.seconds
 
-    def before(self, share: float, step: str) -> bool:
+    def report(self, share: float, step: str) -> bool:
         """Report the present step; return whether less than a share of the time has passed."""
         self.progress(min(1.0, self.passed), step)
         return self.passed < share
@@ -170,7 +170,7 @@ class _Attack:
     missed: list[str] = field(default_factory=list)
 
     def run(self, directory: Path, draws: int | None) -> Audit:
-        self.clock.before(1.0, "reading made-up records")
+        self.clock.report(1.0, "reading made-up records")
         most = _MAX_DATA_SETS_THOROUGH if self.thorough else _MAX_DATA_SETS
         sets = DataSets(self.planned, self.n_records, directory, most)
         first = sets.star(sets.bases()[0])
@@ -205,7 +205,7 @@ class _Attack:
             exact.compare_statistics(sets.alone)
         for base in sets.bases():
             for _ in exact.compare_star(sets.star(base)):
-                if not self.clock.before(_EXACT_SHARE, "comparing the laws of neighbors") and exact.n_pairs:
+                if not self.clock.report(_EXACT_SHARE, "comparing the laws of neighbors") and exact.n_pairs:
                     break
             else:
                 done += 1
@@ -221,7 +221,7 @@ class _Attack:
         return exact, done
 
     def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:
-        self.clock.before(1.0, "repeating draws")
+        self.clock.report(1.0, "repeating draws")
         known = repeats.draw_streams(self.planned, evidence)
         samples = [repeats.draw_repeatedly(self.planned, evidence, seconds / (1 + self.processes))]
         try:
@@ -252,7 +252,7 @@ class _Attack:
         n, law = 0, self.planned.plan.final_step.law
         is_exact = law.draws_at_once and not law.has_normal_approximation
         size = _FIRST_SAMPLER_BATCH if is_exact else _FIRST_BATCH
-        while n < most and (self.clock.before(share, "releasing from neighboring data sets") or not n):
+        while n < most and (self.clock.report(share, "releasing from neighboring data sets") or not n):
             size = min(size, most - n)
             start = time.monotonic()
             for rows, evidence in zip(released, (pair.one, pair.other), strict=True):

@@ -33,7 +33,8 @@ _MAX_KINDS = 64
 _MAX_DATA_SETS = 240
 _MAX_LEVELS = 6
 _RARE = (2, 1, 4)
-"""Numbers of shared records that are of a second kind, used if there are too many stars to compare all of them."""
+"""If there are too many stars, only those are attacked whose shared records are of one kind, or of two kinds with these
+numbers of records of the second kind."""
 _FAR = ("-1000000000000", "1000000000000")
 
 Key = tuple[int, ...]  # a data set, given by the kinds of its records in ascending order

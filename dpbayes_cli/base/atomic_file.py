@@ -25,9 +25,9 @@ from dpbayes_cli.base.mounts import network_file_system
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 _HELD = re.compile(r"\..+\.held-[0-9a-f]{16}\.partial", re.DOTALL)
-"""Names of partial directories that any writer may remove if their lock is free. The names of two kinds do not match,
-because their locks tell nothing: earlier versions took no lock, and on a network file system (``unheld``), other hosts
-may not see it."""
+"""Names of partial directories that any writer may remove if their lock is free. Two kinds of directories have names
+that do not match, because nobody sees a lock that is in use: those of earlier versions, which took no lock, and those
+on a network file system (``unheld``), whose lock other hosts may not see."""
 
 
 @contextmanager
@@ -160,11 +160,11 @@ def make_directories(directory: Path) -> None:
     if directory == directory.parent:
         return
     make_directories(directory.parent)
-    made = not directory.is_dir()
-    if made:
+    is_new = not directory.is_dir()
+    if is_new:
         directory.mkdir(mode=0o700, exist_ok=True)
     try:
         sync(directory.parent)
     except OSError:
-        if made:  # another program's directory need not allow a sync, e.g. on a read-only file system
+        if is_new:  # another program's directory need not allow a sync, e.g. on a read-only file system
             raise

@@ -84,7 +84,7 @@ def escaped(text: str, characters: re.Pattern[str] = CONTROL_CHARACTERS) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with its control characters and invisible marks escaped, by which texts could look alike."""
+    """Return a text with its control characters and invisible marks escaped, so that no two texts look alike."""
     return escaped(text, _UNSEEN)
 
 

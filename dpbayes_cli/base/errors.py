@@ -74,8 +74,8 @@ class SeveralMistakesError(SpecError):
 
 def joined(mistakes: Iterable[SpecError]) -> SpecError:
     """Return one error for one or more mistakes of a request."""
-    found = SeveralMistakesError(mistakes)
-    return found.mistakes[0] if len(found.mistakes) == 1 else found
+    several = SeveralMistakesError(mistakes)
+    return several.mistakes[0] if len(several.mistakes) == 1 else several
 
 
 class SourceError(DpbayesError):

@@ -217,7 +217,7 @@ def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
 
 
 def _states_price(guarantee: ReleasedGuarantee) -> bool:
-    """Return whether a guarantee with an epsilon, or such a part, states the cost of its law in zCDP."""
+    """Return whether a pure or bounded-range guarantee, or one of its parts, also states a rho."""
     states_rho = guarantee.kind in {"pure", "bounded-range"} and guarantee.rho is not None
     return states_rho or any(map(_states_price, guarantee.parts))
 

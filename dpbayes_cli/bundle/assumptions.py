@@ -74,8 +74,8 @@ def _about_found_keys(threshold: KeyThreshold) -> list[str]:
         "The keys of the groups were found in the data, and are the only text from the data in this bundle. A key was "
         f"published if its noisy {reached} at least {threshold.records:.6g}. With a probability of at most "
         f"{float_text(float(threshold.delta))}, which is part of delta, a key that only one person has is published.",
-        "A text that is empty, longer than 128 bytes, or holds a control character was no key.",
-        "The posterior knows that groups with few records are missing.",
+        "A text that is empty or longer than 128 bytes, or that holds a control character, was no key.",
+        "The posterior accounts for the groups with few records, which are missing.",
     ]
 
 

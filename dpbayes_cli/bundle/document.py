@@ -33,8 +33,8 @@ from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
 SCHEMA_VERSION = 2
 _MAX_CONTAINERS = 9_000_000
-"""The largest number of lists and objects in the JSON. In memory, each takes many times the two characters that it
-takes in the file."""
+"""The largest number of lists and objects in the JSON. An empty one has two characters in the file, but takes many
+times as much memory."""
 
 
 class SealedDraw(DocumentPart, frozen=True, kw_only=True):
@@ -201,7 +201,7 @@ class _Versioned(msgspec.Struct):
 
 
 def parse_document(content: bytes) -> ReleaseDocument:
-    """Read a release document; raise ``VerificationError`` if it is none, or if a later version wrote it."""
+    """Read a release document; raise ``VerificationError`` if it is not valid, or if a later version wrote it."""
     if content.count(b"[") + content.count(b"{") > _MAX_CONTAINERS:
         raise VerificationError("release.json has too many lists and objects to be a release document")
     try:
@@ -221,7 +221,7 @@ def parse_document(content: bytes) -> ReleaseDocument:
 
 
 def parse_draw(content: bytes) -> SealedDraw:
-    """Read a sealed draw; raise ``VerificationError`` if the payload is none."""
+    """Read a sealed draw; raise ``VerificationError`` if the payload is not one."""
     try:
         return msgspec.json.decode(content, type=SealedDraw)
     except (msgspec.DecodeError, RecursionError):

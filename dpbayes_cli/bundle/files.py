@@ -72,8 +72,8 @@ def found_keys(document: ReleaseDocument | SealedDraw) -> tuple[str, ...] | None
 
 def keys_of(document: ReleaseDocument | SealedDraw, spec: Mapping[str, Any]) -> Sequence[GroupKey]:
     """Return the keys of the groups of a release, given its whole request; empty if there are no groups."""
-    found = found_keys(document)
-    return (spec.get("by") or {}).get("values", ()) if found is None else found
+    published = found_keys(document)
+    return (spec.get("by") or {}).get("values", ()) if published is None else published
 
 
 def sampling_seed(release_id: str, released: Payload) -> int:
@@ -105,8 +105,8 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
         return None
     lines: list[list[Any]] = [["variable", "value", "given", "count", "mean", "sd", "q05", "q50", "q95"]]
     cells = zip(tables.network.cells(), analysis.counts.tolist(), document.posterior.values(), strict=True)
-    for (variable, value, given), count, p in cells:
-        condition = ",".join(f"{name}={level}" for name, level in given)
+    for (variable, value, parents), count, p in cells:
+        condition = ",".join(f"{name}={level}" for name, level in parents)
         lines.append([variable, value, condition, *map(repr, (count, p.mean, p.sd, p.q05, p.q50, p.q95))])
     return csv_text(lines).encode("utf-8")
 

@@ -155,8 +155,8 @@ def _utility(document: ReleaseDocument) -> str | None:
         for name, p in list(document.posterior.items())[:12]
     ]
     key, text = wording.choice_text(document)
-    found = f" {key.capitalize()}: {text}." if key else ""
-    return f"Posterior: {'; '.join(summaries)}.{found}" if summaries else None
+    chosen = f" {key.capitalize()}: {text}." if key else ""
+    return f"Posterior: {'; '.join(summaries)}.{chosen}" if summaries else None
 
 
 def _set_field(deployment: dict[str, Any], path: str, text: str) -> None:

@@ -11,7 +11,7 @@ import click
 from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH
-from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, say, say_detail
 from dpbayes_cli.commands.progress import progress_bar
 from dpbayes_cli.commands.request_command import (
     RequestCommand,
@@ -81,7 +81,7 @@ def command(
             update(completed=share, description=step)
             if step not in steps:
                 steps.append(step)
-                detail(step)
+                say_detail(step)
 
         result = audit(spec, n_records, trials, thorough=thorough, progress=progress)
     if as_json:

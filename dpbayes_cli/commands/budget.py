@@ -19,7 +19,7 @@ from dpbayes_cli.commands.accounts import (
     head_of,
 )
 from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger
-from dpbayes_cli.commands.output import detail, emit, emit_document, emit_json, emit_table, say, verbosity
+from dpbayes_cli.commands.output import emit, emit_document, emit_json, emit_table, say, say_detail, verbosity
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.ledger import Ledger
@@ -98,18 +98,20 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         _explain_delta(item, document)
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {amounts_text(amount)}" for name, amount in fitting.items())
-        detail(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
+        say_detail(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
         if document["routes"]:
-            detail(f"{item.name}: remaining by route of composition: {amounts_text(document['routes'])}")
+            say_detail(f"{item.name}: remaining by route of composition: {amounts_text(document['routes'])}")
         for analyst, limit in document["limits"].items():
             remaining = amounts_text(limit["remaining"])
-            detail(f"{item.name}: analyst {analyst} may spend {amounts_text(limit['limit'])}, remaining {remaining}")
-    detail(f"ledger {ledger.location}, {state.mark.sequence} entries, head {state.head}")
+            say_detail(
+                f"{item.name}: analyst {analyst} may spend {amounts_text(limit['limit'])}, remaining {remaining}"
+            )
+    say_detail(f"ledger {ledger.location}, {state.mark.sequence} entries, head {state.head}")
     anchors = ledger.anchors(state)
     for anchor in anchors:
-        detail(f"anchored at {anchor}, which agrees with the ledger")
+        say_detail(f"anchored at {anchor}, which agrees with the ledger")
     if not anchors:
-        detail(
+        say_detail(
             "no anchor is configured: nothing would show that an older copy replaced the ledger; "
             "compare the head with the receipts that releases printed"
         )
@@ -214,7 +216,7 @@ def export(ledger_place: str | None, as_json: bool) -> None:
 
 
 def _spent(document: dict[str, Any]) -> dict[str, str]:
-    """Return what is spent, without a delta of 0 if the spent epsilon may hold at the account's delta only."""
+    """Return what is spent; a delta of 0 is left out if the spent epsilon may hold only at the account's delta."""
     spent: dict[str, str] = document["spent"]
     return {name: amount for name, amount in spent.items() if not (document["routes"] and (name, amount) == _NO_DELTA)}
 
@@ -229,9 +231,9 @@ def _explain_delta(account: Account, document: dict[str, Any]) -> None:
         if implied is not None:
             shown = short_text(implied * _WITHOUT_MARGIN, up=True)
             stated = amounts_text(component_texts(amounts), up=up)
-            detail(f"{account.name}: {subject}, {stated}, is epsilon {shown} at delta {delta}")
+            say_detail(f"{account.name}: {subject}, {stated}, is epsilon {shown} at delta {delta}")
     if document["routes"]:
-        detail(f"{account.name}: the total and the spent epsilon hold at delta {document['budget']['delta']}")
+        say_detail(f"{account.name}: the total and the spent epsilon hold at delta {document['budget']['delta']}")
 
 
 def _shortened(amounts: dict[str, str], *, up: bool = False) -> str:

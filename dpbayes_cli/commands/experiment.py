@@ -10,7 +10,7 @@ import click
 
 from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH
-from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, say, say_detail
 from dpbayes_cli.commands.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -74,15 +74,15 @@ def command(
 
         def progress(point: GridPoint, seconds: float, done: int, total: int) -> None:
             update(completed=done / total, description=f"{done} of {total}")
-            detail(f"{done} of {total}: {study.label(point)}, {seconds:.2f} s")
+            say_detail(f"{done} of {total}: {study.label(point)}, {seconds:.2f} s")
 
         results = run_study(study, directory, jobs or len(os.sched_getaffinity(0)), progress)
     written = publish(directory, study, results, formats.split(","))
     say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
     rows, claims, shown = result_rows(study, results), list(study.claims(results)), study.shown
     if as_json:
-        told = [claim._asdict() for claim in claims]
-        emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": rows, "claims": told})
+        listed = [claim._asdict() for claim in claims]
+        emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": rows, "claims": listed})
         return
     emit(NOT_PRIVATE)
     emit_table(shown, [[_text(row[name]) for name in shown] for row in rows])

@@ -1,4 +1,4 @@
-"""``dpbayes models``: list the models and the mechanisms that serve each."""
+"""``dpbayes models``: list the models, and the mechanisms that support each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpbayes_cli.commands.output import emit_document, emit_json, emit_table, ou
 @output_options
 @click.pass_context
 def command(context: click.Context, markdown: bool, as_json: bool) -> None:
-    """List the models and the mechanisms that serve each."""
+    """List the models, and the mechanisms that support each of them."""
     from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 
     if context.args:

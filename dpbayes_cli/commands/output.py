@@ -90,7 +90,7 @@ def say_already_done() -> None:
     say("already done: nothing was written")
 
 
-def detail(message: str) -> None:
+def say_detail(message: str) -> None:
     """Print a message to stderr if ``-v`` was given."""
     if verbosity() >= 1:
         print_message(message)

@@ -79,9 +79,9 @@ def command(
 
     The release is simulated. Parameters are drawn from the prior such that the mean of numbers is inside their bounds,
     and valid records are drawn from the model; features of a regression are drawn uniformly. Widths are medians over
-    the simulated releases. With --target-width or --target-sd the epsilon of the request is not used: the smallest one
-    is found with which nine in ten simulated data sets reach the target. For a probability, --target-width 0.05 is 5
-    percentage points.
+    the simulated releases. With --target-width or --target-sd, the epsilon of the request is not used. Instead, the
+    command finds the smallest epsilon with which nine in ten simulated data sets reach the target. For a probability,
+    --target-width 0.05 is 5 percentage points.
 
     With --by, the width is that of one group's interval, for groups with the same number of records on average.
 
@@ -158,18 +158,18 @@ def _one_plan(
     from dpbayes_cli.workflow.plan_sentences import found_sentence
     from dpbayes_cli.workflow.target_search import find_cost
 
-    found = find_cost(document, n_records, target, effort)
-    cost = found.limit if found.value is None else found.value
+    smallest = find_cost(document, n_records, target, effort)
+    cost = smallest.limit if smallest.value is None else smallest.value
     spec = build_spec(
-        {**document, "privacy": {**document.get("privacy", {}), found.key: f"{Decimal(str(cost)).normalize():f}"}}
+        {**document, "privacy": {**document.get("privacy", {}), smallest.key: f"{Decimal(str(cost)).normalize():f}"}}
     )
-    rest = replace(effort, trials=found.trials, parameter=found.parameter, progress=None)
+    rest = replace(effort, trials=smallest.trials, parameter=smallest.parameter, progress=None)
     described = _described(spec, plan_mechanism(spec, n_records, rest), delta)
-    sentences = [found_sentence(found, target, spec), *described["sentences"]]
+    sentences = [found_sentence(smallest, target, spec), *described["sentences"]]
     return {
         **described,
         "sentences": sentences,
-        "target": {**msgspec.to_builtins(target), "found": msgspec.to_builtins(found)},
+        "target": {**msgspec.to_builtins(target), "found": msgspec.to_builtins(smallest)},
     }
 
 

@@ -108,7 +108,6 @@ def command(bundle: Path, data: str | None, target: str | None, out: Path | None
 def _predict_groups(
     contents: Bundle, changes: dict[str, Any], target: str | None, out: Path | None, as_json: bool
 ) -> None:
-    """Predict a record of each group, and of a new one."""
     from dpbayes_cli.bundle.write import publish_file
     from dpbayes_cli.core.section import require_type
     from dpbayes_cli.prediction.group_predictions import GroupPredictor

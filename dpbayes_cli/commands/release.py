@@ -18,7 +18,6 @@ from dpbayes_cli.base.process_hardening import disable_core_dumps
 from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH, interval_option, ledger_option, open_ledger
 from dpbayes_cli.commands.output import (
-    detail,
     emit,
     emit_json,
     emit_posterior,
@@ -26,6 +25,7 @@ from dpbayes_cli.commands.output import (
     print_message,
     printable,
     say,
+    say_detail,
 )
 from dpbayes_cli.commands.progress import has_terminal, reading_shown
 from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
@@ -104,7 +104,7 @@ def command(
     options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst, title)
     ledger = open_ledger(ledger_place)
     with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
-        detail(f"ledger: {ledger.location}")
+        say_detail(f"ledger: {ledger.location}")
         if stated.get("prior") and (warning := prior_outside_bounds(prepared.model, prepared.policy)):
             print_message(f"warning: {warning}")  # also with -q
         say(f"assumed: {'; '.join(assumed_values(prepared, stated))}")
@@ -183,8 +183,8 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
         noise = "; the noise scale is for the widest bounds" if private.keeps_parameters else ""
         emit(f"private {private.key} cost{'s' * (not noise)} {price_text(private.guarantee)} of this{noise}")
     if step.draws:
-        what = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
-        emit(f"{step.draws} {what}: {amounts_text(prepared.plan.parameters)}")
+        noun = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
+        emit(f"{step.draws} {noun}: {amounts_text(prepared.plan.parameters)}")
     else:
         on = f", on {len(names)} statistic{'s' * (len(names) != 1)}" if is_known else " on every statistic"
         emit(f"noise scale {step.noise.scale:.6g} counts{on}")
@@ -244,9 +244,9 @@ def _show(outcome: PublishedRelease, level: float) -> None:
     emit(f"guarantee {guarantee_text(guarantee)}, {guarantee.neighbors} ({guarantee.kind})")
     if spec_of(document).privacy.unit is not None:
         emit(f"unit      {document.privacy_unit}")
-    key, found = choice_text(document)
+    key, choice = choice_text(document)
     if key:
-        emit(f"{key:9} {found}")
+        emit(f"{key:9} {choice}")
     if valid := records_valid_text(document):
         emit(f"valid     {valid}")
     emit(f"remaining {amounts_text(component_texts(outcome.remaining), up=False)} in account {document.account}")

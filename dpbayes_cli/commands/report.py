@@ -115,7 +115,6 @@ def _write_report(
     with_ledger: bool,
     as_json: bool,
 ) -> None:
-    """Write the report of one bundle."""
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target
 

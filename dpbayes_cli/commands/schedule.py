@@ -17,7 +17,6 @@ from dpbayes_cli.base.process_hardening import disable_core_dumps
 from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger, reason_option
 from dpbayes_cli.commands.output import (
-    detail,
     emit,
     emit_json,
     emit_result,
@@ -26,6 +25,7 @@ from dpbayes_cli.commands.output import (
     print_message,
     say,
     say_already_done,
+    say_detail,
 )
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def run(
     results = []
     for each in chosen:
         place = (out or Path(schedule.account)) / each.label
-        outcome = release_listed(each, data, today, place, ledger, detail, explain)
+        outcome = release_listed(each, data, today, place, ledger, say_detail, explain)
         results.append({"label": each.label, **_outcome_document(outcome)})
         if not as_json:
             shown = "shown again" if outcome.replayed else "released"

@@ -45,10 +45,10 @@ class DerivativeRows(DesignRows):
     of a record's loss come from public tables of integers at most ``TOP``, which are read at the rounded linear
     predictor. So a record's gradient and Hessian are integers that depend on the record and the public point alone.
 
-    Privacy: X'X is at most ``squared_norm``; a row of which this were not true would become 0. Hence a gradient has a
-        squared norm of at most ``squared_norm`` * TOP^2. A Hessian is curvature * X X', of rank one and positive
-        semidefinite, with a Frobenius norm of at most ``squared_norm`` * TOP. Two such matrices have an inner product
-        of at least 0, so that their difference has at most sqrt(2) times this norm.
+    Privacy: X'X is at most ``squared_norm``; a row with a larger norm becomes 0. Hence a gradient has a squared norm of
+        at most ``squared_norm`` * TOP^2. A Hessian is curvature * X X', of rank one and positive semidefinite, with a
+        Frobenius norm of at most ``squared_norm`` * TOP. Two such matrices have an inner product of at least 0, so
+        their difference has at most sqrt(2) times this norm.
     Source: design notes, regression with free intervals.
 
     Attributes:

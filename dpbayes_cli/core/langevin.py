@@ -27,7 +27,7 @@ Normals = Callable[[tuple[int, ...]], "Floats"]
 
 _DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MAX_CHUNK_RECORDS
 """The number of records whose gradients are computed at once, for a dense and for a sparse design matrix. The dense
-rows of so many records fit into the processor's caches."""
+rows of this many records fit into the processor's caches."""
 _MAX_PREDICTORS = 1 << 24
 """The largest number of linear predictors, over all chains, that one thread holds at a time; they take 128 MB."""
 _MAX_APPROXIMATED_WIDTH = 300

@@ -117,7 +117,7 @@ class Model(ABC):
         """Return the prior with its defaults for mechanisms that release draws of a posterior; see ``complete_prior``.
 
         Raises:
-            SpecError: such mechanisms do not serve this prior.
+            SpecError: such mechanisms do not support this prior.
         """
         return cls.complete_prior(domain, prior)
 

@@ -69,7 +69,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
     """Ranks of true parameters among posterior draws, and distances of posteriors from the non-private one.
 
     In each trial the true parameters are drawn from the prior, and complete records from the model. Laplace noise is
-    added to their statistics. `noise-aware` accounts for the noise; `naive` takes noisy statistics for exact. `ops`
+    added to their statistics. `noise-aware` accounts for the noise; `naive` treats noisy statistics as exact. `ops`
     releases posterior draws, and `non-private` infers from exact statistics.
 
     Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.
@@ -219,12 +219,12 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         allowed = int(stats.binom.ppf(1.0 - _FALSE_ALARM / 2.0, len(own), 0.05))
         least = min(each.measure("ks_p_value") for each in own)
         above = sum(ks > band for ks in distances)
-        beside = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
+        nonprivate = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
         return Claim(
             SOURCE,
             "Noise-aware posteriors are as calibrated as non-private ones at every n and epsilon.",
             above <= allowed and least >= _FALSE_ALARM / 2.0 / len(own),
-            f"largest KS distance {max(distances):.3f}{beside}; {above} of {len(own)} points above the 95 % band, "
+            f"largest KS distance {max(distances):.3f}{nonprivate}; {above} of {len(own)} points above the 95 % band, "
             f"which ends at {band:.3f} ({0.05 * len(own):.1f} are expected by chance); smallest p-value {least:.2g}",
         )
 

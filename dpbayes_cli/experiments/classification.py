@@ -40,7 +40,7 @@ _COMPARISONS = (
     Comparison(OURS, "ops", "laplace-naive", "one posterior draw predicts no better than plug-in noisy counts",
                "Here each table has a likelihood power of its own, and the sampler is idealized.", never=1),
     Comparison(OURS, "laplace", "laplace-naive",
-               "the noise-aware posterior predicts no worse than a posterior that takes noisy counts for exact",
+               "the noise-aware posterior predicts no worse than a posterior that treats noisy counts as exact",
                never=-1),
 )  # fmt: skip
 

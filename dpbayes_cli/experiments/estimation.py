@@ -72,7 +72,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
     """The error of estimating a probability of success by one posterior draw, or by the posterior mean.
 
     All methods and epsilons use the same records. `laplace-paper`: the numbers of successes and failures with Laplace
-    noise; negative counts become zero, and inference takes the counts for exact. `laplace-naive`: plug-in inference
+    noise; negative counts become zero, and inference treats the counts as exact. `laplace-naive`: plug-in inference
     from the number of successes alone, which has half the sensitivity. `laplace`: noise-aware inference from the same
     noisy number. `ops`: one draw of a tempered posterior, restricted to `support` and computed in floats.
 

@@ -24,8 +24,8 @@ Method = Literal["non-private", "non-private-true-prior", "independent", "pooled
 _POOLING: dict[Method, Pooling] = {"independent": "none", "pooled": "partial"}
 _COVERAGE, _COVERAGE_OVER_PRIOR = (0.88, 0.94), (0.88, 0.92)
 _FOR_THIS_LAW = (
-    "Coverage is 90 % on average over laws of the rates drawn from the prior. Here little is learned of the law of the "
-    "rates, and the prior allows them to be further apart than they are, so that intervals are too wide."
+    "Coverage is 90 % on average over laws of the rates drawn from the prior. Here the noisy counts say little about "
+    "the law of the rates, and the prior allows rates that differ more than these do, so the intervals are too wide."
 )
 _LEAST = 1e-12
 """Drawn parameters of a Beta law are at least this large."""
@@ -33,7 +33,7 @@ _RATIO = 0.5
 """The claim requires that the error of pooled rates is at most this multiple of the error of independent ones."""
 _COMPARISON = Comparison(
     OURS, "pooled", "non-private", "pooled rates from noisy counts have a smaller error than unpooled rates from exact "
-    "counts", "The noise hides more than the other groups tell.", always=-1,
+    "counts", "The noise loses more information than the other groups add.", always=-1,
 )  # fmt: skip
 
 

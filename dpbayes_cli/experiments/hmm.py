@@ -36,7 +36,7 @@ Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
-"""Log-likelihoods on ``sample_data/events.csv.gz`` agree to four digits with those after 200 sweeps."""
+"""With these 80 sweeps, log-likelihoods on ``sample_data/events.csv.gz`` agree to four digits with those of 200."""
 _NOISE = "At small epsilon, noise of scale 2 * (number of features) / epsilon makes plug-in counts useless."
 _PAID = "At the smallest epsilons plug-in counts predict as badly as `gibbs`."
 _BEHIND = "the chain `gibbs`, which pays for every update, predicts worse than"
@@ -74,7 +74,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     - `non-private`: the posterior of exact counts.
     - `laplace`: noise-aware inference from counts with discrete Laplace noise.
     - `laplace-naive`: plug-in inference from the same release, as in the paper: negative counts become zero, and all
-      counts are taken for exact.
+      counts are treated as exact.
     - `ops` (**idealized**): one draw of the posterior under a power of the likelihood, with emission probabilities of
       at least `least_share`. An exact draw would be epsilon-DP. Here the draw is the last point of a chain of
       `converged` sweeps in floats. The first half of the chain uses higher powers, which a release could not afford.

@@ -46,7 +46,7 @@ class Posteriors(NamedTuple):
 
     draws: Floats  # draws of the probabilities in all tables, shape (n_trials, n_draws, n_cells)
     released: Floats | None = None  # the noisy tables, shape (n_trials, n_cells)
-    taken: Floats | None = None  # the consistent tables that inference takes for exact, shape (n_trials, n_cells)
+    taken: Floats | None = None  # the consistent tables that inference treats as exact, shape (n_trials, n_cells)
 
 
 def simulated_records(
@@ -113,7 +113,7 @@ def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords
 def conjugate_draws(
     model: DiscreteBayesNet, counts: Floats | Integers, n_draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Return draws from posteriors that take the counts for exact, shape (n_trials, n_draws, n_cells)."""
+    """Return draws from posteriors that treat the counts as exact, shape (n_trials, n_draws, n_cells)."""
     blank = model.split(np.zeros(counts.shape[1]))
     exact = [model.table(i, table, DiscreteLaplace(1.0), RecordCount("unbounded", 0)) for i, table in enumerate(blank)]
     repeated = np.repeat(np.asarray(counts, dtype=np.float64), n_draws, axis=0)

@@ -50,7 +50,7 @@ class UtilityCase(CoinCase, frozen=True, kw_only=True):
 
     n: Annotated[int, Meta(ge=1, le=1000, description="number of records to learn from, and of held-out records")]
     successes: Annotated[int, Meta(ge=0, description="successes in the data set for which divergences are computed")]
-    theta: Annotated[float, Meta(gt=0, lt=1, description="true probability of success in expected log losses")] = 0.5
+    theta: Annotated[float, Meta(gt=0, lt=1, description="true probability of success, for expected log losses")] = 0.5
 
     def __post_init__(self) -> None:
         if self.successes > self.n:
@@ -67,7 +67,7 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
     `rdp-diffuse` (Algorithm 2 of the paper): one draw of a posterior in which the data count for less.
     `rdp-concentrated` (Algorithm 3): one draw of a posterior in which the prior counts for more. `rdp-direct`: one draw
     of the true posterior. `gaussian-naive`: a count with Gaussian noise; a negative count becomes zero, and inference
-    takes it for exact. `gaussian-paper`: like `gaussian-naive`, with the noise of the paper, which charges twice the
+    treats it as exact. `gaussian-paper`: like `gaussian-naive`, with the noise of the paper, which charges twice the
     true cost. `gaussian`, `laplace`: noise-aware inference from a count with Gaussian or Laplace noise. The Laplace
     noise has the largest pure epsilon whose Renyi divergence is at most the stated cost.
 
@@ -168,9 +168,9 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
                 bool(0.0 < noisy[-1] < min(_SMALL_DIVERGENCE, noisy[0])),
                 f"divergence {noisy[0]:.3f} at epsilon {prices[0]}, and {noisy[-1]:.2g} at epsilon {prices[-1]}",
             )
-        for what, first, second in _IMPROVEMENTS:
+        for statement, first, second in _IMPROVEMENTS:
             if has({first, second}):
-                yield _lowers(f"{at}: {what} lowers the divergence", first, second, prices, kl)
+                yield _lowers(f"{at}: {statement} lowers the divergence", first, second, prices, kl)
 
 
 def plan_of(case: UtilityCase, method: str, order: str, epsilon: str | None) -> Plan | None:

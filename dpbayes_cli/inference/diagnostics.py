@@ -17,7 +17,7 @@ TESTS = 4
 _BATCH_SIZE = 64
 """The number of scalars diagnosed at once, which bounds the memory."""
 _EXCESS_DRAWS = 4.0
-"""By so many draws the effective draws of each chain are overestimated, because autocovariances about the chain's own
+"""The effective draws of each chain are overestimated by this many, because autocovariances about the chain's own
 mean are too small. The excess is 3 to 5 in simulations of AR(1) chains with correlations from 0.3 to 0.9."""
 _DRAWS_PER_DEGREE_OF_FREEDOM = 6.0
 """The variance of a chain's mean is estimated from about six autocovariances. With n effective draws the relative

@@ -80,7 +80,7 @@ class Posterior:
             independent.
         states: the probability that each sequence is in each state at each step, shape (n_sequences, n_steps,
             n_states); None unless the model is a hidden Markov model.
-        drawn_states: the states of each of ``draws``, shape (n_draws, n_sequences, n_steps); None likewise.
+        drawn_states: the states of each of ``draws``, shape (n_draws, n_sequences, n_steps); None for other models.
     """
 
     marginals: tuple[Marginal, ...]

@@ -117,7 +117,6 @@ def calibration_bins(predicted: Floats, happened: Booleans) -> tuple[Calibration
 
 
 def _mean_or_nan(values: Floats | Booleans) -> float:
-    """Return the mean of values, NaN if there are none."""
     return float(values.mean()) if values.size else float("nan")
 
 

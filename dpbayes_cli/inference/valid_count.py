@@ -1,6 +1,6 @@
 """The posterior of the number of valid records, given released counts and the law of their noise.
 
-No records are read here. Even if no record is valid, this is seen only in released counts near zero.
+No records are read here: that no record is valid shows only in released counts near zero.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def count_valid_records(observation: NoisyObservation, total: RecordCount) -> Co
     """Return the posterior of the number of valid records; None if no released value counts them.
 
     The prior is uniform on 0..n, or on all whole numbers if n is private. If several tables count records that are
-    valid in different columns, the smallest of their record counts is meant, and the prior is that of the smallest
-    count. Given the smallest count, each of the other tables counts all n records with probability 1/2; otherwise its
+    valid in different columns, the result is the posterior of the smallest of their record counts, which has this
+    prior. Given the smallest count, each of the other tables counts all n records with probability 1/2; otherwise its
     record count is uniform between the smallest count and n. If n is private, the median of the released numbers
     replaces n in the first case.
 

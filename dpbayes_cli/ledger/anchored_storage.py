@@ -27,7 +27,7 @@ from dpbayes_cli.ledger.state import State, unverified
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 _KEY = "DPBAYES_LEDGER_KEY names the file of the key; dpbayes budget key FILE --reason TEXT starts signing"
-_ADOPT = "dpbayes budget history shows the ledger's entries, dpbayes budget adopt --reason TEXT continues with it"
+_ADOPT = "dpbayes budget history shows the ledger's entries; to continue with it: dpbayes budget adopt --reason TEXT"
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ class AnchoredStorage:
             LedgerError: the ledger cannot be read, does not verify, or disagrees with an anchor.
         """
         with self._storage.reading() as transaction:
-            state = self._seen_by(transaction, need_key=compare)
+            state = self._verify_entries(transaction, need_key=compare)
             disputes = self.disputes(state) if compare else []
             if not disputes:
                 yield transaction, state
                 return
         with self._storage.reading() as transaction:  # a writer may have changed ledger and anchors meanwhile
-            state = self._seen_by(transaction)
+            state = self._verify_entries(transaction)
             _refuse(unresolved(state, disputes))
             yield transaction, state
 
@@ -134,7 +134,7 @@ class AnchoredStorage:
             self.refuse_disputed(State(), new)  # an anchor shows that a ledger was lost
         with _Locks() as locks:
             with self._storage.writing() as transaction:
-                state = self._seen_by(transaction, need_key=need_key)
+                state = self._verify_entries(transaction, need_key=need_key)
                 before = state.mark
                 # all processes lock the ledger first, then the anchors in one order, so that none deadlocks
                 disputes = self._disputes(state, sorted(self.paths(state)), new, locks.lock)
@@ -174,7 +174,7 @@ class AnchoredStorage:
         """Raise ``LedgerError`` if a state has disputes."""
         _refuse(self.disputes(state, new))
 
-    def _seen_by(self, transaction: Transaction, *, need_key: bool = True) -> State:
+    def _verify_entries(self, transaction: Transaction, *, need_key: bool = True) -> State:
         """Verify the entries that a transaction sees and, with ``need_key``, the key; return the state after them."""
         state = self._continued(transaction)
         entries = transaction.entries(after=state.mark.sequence)
@@ -268,8 +268,8 @@ class AnchoredStorage:
 def key_findings(state: State) -> list[str]:
     """Return what is wrong with the signature of the last entry or with the available key; at most one sentence."""
     if state.key and state.key not in state.keys:
-        given = "another key was given" if state.keys else "no key was given"
-        return [f"the ledger is signed with the key {state.key}, and {given}"]
+        reason = "another key was given" if state.keys else "no key was given"
+        return [f"the ledger is signed with the key {state.key}, and {reason}"]
     if state.key and not state.is_signed:  # the signature of the last entry covers all entries before it
         return [f"the last entry is not signed with the key {state.key}: the ledger was rewritten, or cut short"]
     if state.keys and not state.key and state.last is not None:

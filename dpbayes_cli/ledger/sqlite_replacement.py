@@ -157,7 +157,7 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
             held.callback(replacement.unlock)
             with suppress(FileNotFoundError):
                 replacement.lock = lock_exclusively(real, _LOCK_TIMEOUT_SECONDS)
-            replacement.left = _left(real.with_name(kept) if kept else real, held)
+            replacement.left = _read_left_file(real.with_name(kept) if kept else real, held)
             replacement.left.is_the_ledger = not doubtful if kept else _has_own_journal(real)
             yield replacement
     except BlockingIOError:
@@ -245,7 +245,7 @@ def _roll_back(ledger: Path) -> None:
                 connection.execute("BEGIN IMMEDIATE")
 
 
-def _left(path: Path, held: ExitStack) -> Leftover:
+def _read_left_file(path: Path, held: ExitStack) -> Leftover:
     """Read a file without playing back its journal; the caller's lock keeps other processes from changing it."""
     with suppress(sqlite3.Error, UnicodeDecodeError):
         uri = f"file:{quote(str(path))}?mode=ro&immutable=1"

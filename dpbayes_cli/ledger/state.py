@@ -214,7 +214,7 @@ class State:
             raise unverified(f"the stage of release {release_id} was changed")
         return record
 
-    def charged(self, account: Account, question: str = "", last: int | None = None) -> list[ReleaseRecord]:
+    def charged(self, account: Account, question_digest: str = "", last: int | None = None) -> list[ReleaseRecord]:
         """Return the releases of an account, in the order of their charges.
 
         Args:
@@ -222,9 +222,9 @@ class State:
             last: how many of the latest releases to return; None: all.
         """
         if account.whole:
-            records = [record for record in account.recent.values() if question in ("", record.question_digest)]
+            records = [record for record in account.recent.values() if question_digest in ("", record.question_digest)]
             return records if last is None else records[len(records) - min(last, len(records)) :]
-        term = request_term(account.name, question) if question else f"charged:{account.name}"
+        term = request_term(account.name, question_digest) if question_digest else f"charged:{account.name}"
         releases = (self.release(account, entry.fields["release_id"]) for entry in self.find(term, last))
         return [record for record in releases if record is not None]
 

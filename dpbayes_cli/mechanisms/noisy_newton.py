@@ -110,7 +110,7 @@ class NoisyNewton(Mechanism):
     ) -> NoisyDerivatives:
         rows = self.rows(model, policy)
         if not rows.are_points(points, len(released)):
-            raise VerificationError("points: not those of so many rounds, of which the first is zero")
+            raise VerificationError("points: expected one point for each round, the first of them zero")
         return rows.observation(released, noise.scales(len(released)), points, n_records)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
@@ -207,7 +207,6 @@ def _law(squared_change: int, budget: Fraction) -> RoundedGaussian:
 
 
 def _half_variance(law: RoundedGaussian) -> RoundedGaussian:
-    """Return the law with half the variance, rounded up."""
     scale = law.scale / math.sqrt(2.0)
     while 2 * Fraction(scale) ** 2 < Fraction(law.scale) ** 2:
         scale = math.nextafter(scale, math.inf)

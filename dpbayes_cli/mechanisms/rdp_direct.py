@@ -32,8 +32,8 @@ class RdpDirect(RenyiMechanism):
     info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the true posterior: nothing is tempered, and the prior determines the cost.",
         algorithm="Algorithm 1",
-        prefer_when="You have reason for a strong prior, and want draws from the posterior itself, not from a wider "
-        "one. `plan` shows the cost.",
+        prefer_when="You have a good reason for a strong prior, and want draws from the posterior itself, not from a "
+        "wider one. `plan` shows the cost.",
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:

@@ -94,7 +94,7 @@ class MultivariateNormal(JointNormal):
         "bounds, and warns if the posterior contradicts this. Inference also treats the sums of many records as normal "
         "given the parameters. With impute:VALUE, an invalid cell of any column counts as if it held VALUE; the "
         "custodian states that VALUE is a fair stand-in. The bounds must be stated; they cannot be chosen privately. "
-        "If the noise hides the variances, the default prior has a say: in simulations with epsilon 1 and two columns, "
+        "If the noise hides the variances, the default prior matters: in simulations with epsilon 1 and two columns, "
         "90 % intervals covered a small variance in 72 %, a covariance in 69 % and a mean near a bound in 73 % of "
         "cases at worst.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",

@@ -74,7 +74,8 @@ class NormalMean(ConjugateNumber):
 
     Under the default prior, the mean is uniform between the bounds and up to 2 % of the range beyond them. A prior with
     much mass beyond the bounds is less suitable: clamped numbers do not tell means beyond a bound from each other, so
-    that the posterior moves a mean that is near a bound beyond it. With no mass beyond, it would never reach the bound.
+    the posterior of a mean near a bound moves beyond it. With no mass beyond, the posterior would never reach the
+    bound.
 
     Mechanisms that release draws of the mean need a normal prior. By default, its mean is the middle of the bounds, and
     its standard deviation is half the range. If the known variance of a record exceeds this prior variance, the known

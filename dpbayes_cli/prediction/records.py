@@ -1,4 +1,4 @@
-"""Predict new records from a release: its predictor or its likelihood, and records of a file as these need them.
+"""Predict new records from a release: build its predictor or its likelihood, and read the records of a file for it.
 
 Features are read as in the release, but targets as they are in the file.
 """

@@ -157,7 +157,6 @@ def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
 
 
 def _shifts(stored: list[list[list[str]]]) -> Shifts:
-    """Return the stored shifts of a pure guarantee."""
     return tuple(
         tuple(NoisyShift(parse_decimal(scale), int(change), int(components)) for scale, change, components in shift)
         for shift in stored

@@ -67,9 +67,9 @@ class Network:
         """Yield (variable, value, (parent, value) pairs) for every cell, table after table, in C order."""
         for i, parents in enumerate(self.parents):
             for row in itertools.product(*(self.levels[j] for j in parents)):
-                given = tuple((self.names[j], level) for j, level in zip(parents, row, strict=True))
+                conditions = tuple((self.names[j], level) for j, level in zip(parents, row, strict=True))
                 for level in self.levels[i]:
-                    yield self.names[i], level, given
+                    yield self.names[i], level, conditions
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -84,8 +84,8 @@ class Network:
 def cell_names(network: Network, kind: str) -> tuple[str, ...]:
     """Return the names of all cells of all tables, such as ``theta[child=value|parent=value]``."""
     return tuple(
-        f"{kind}[{variable}={value}{'|' if given else ''}{','.join(f'{name}={level}' for name, level in given)}]"
-        for variable, value, given in network.cells()
+        f"{kind}[{variable}={value}{'|' if row else ''}{','.join(f'{parent}={level}' for parent, level in row)}]"
+        for variable, value, row in network.cells()
     )
 
 

@@ -137,9 +137,9 @@ def noise_tails(noise: NoiseLaw, number: int, near: float) -> NoiseTails:
     """Return the upper tail of a sum of independent noises, accurate where it is about ``near`` or smaller.
 
     The law of each noise is tilted by exp(theta z), so that the sum has its mean where its tail is near the stated
-    probability. The tilted laws are convolved by Fourier transforms, whose errors are small beside the largest
-    probability, which is now there, and the tilt is taken back. If the noise has a large scale, it is rounded up to a
-    multiple of a grain, and the probability within a grain is taken to be the largest in it: both increase the tail.
+    probability. The tilted laws are convolved by Fourier transforms, whose errors are small compared with the largest
+    probability, which is near this mean. Then the tilt is removed. If the noise has a large scale, it is rounded up to
+    a multiple of a grain, and the probability within a grain is taken to be the largest in it: both increase the tail.
 
     Args:
         number: how many noises are added.

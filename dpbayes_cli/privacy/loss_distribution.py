@@ -47,7 +47,7 @@ _UP = Context(prec=6, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True)
 class DominatingPair:
-    """Two distributions; neighbors of a mechanism are at least as hard to tell apart as these two.
+    """Two distributions that are at least as easy to tell apart as a mechanism's outputs on any two neighbors.
 
     Attributes:
         epsilon: the pure epsilon, or 0 if ``mu`` is positive.
@@ -115,7 +115,7 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
 
 
 def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int]]:
-    """Yield pairs, each with its number, whose product dominates every mechanism with a guarantee.
+    """Yield pairs, and how often each occurs in a product that dominates every mechanism with this guarantee.
 
     Privacy: the components of a statistic have independent discrete Laplace noise. Let (a, b) be the changes of two
         components with noise of the same scale, a >= b >= 1. The delta of the changes (a + 1, b - 1) is at least that
@@ -223,7 +223,7 @@ def _interval(pairs: Mapping[DominatingPair, int]) -> float:
     """Return an interval of the grid at which the composed distribution has at most about ``_MOST_CELLS`` cells.
 
     A grid of interval h adds at most about ``epsilon * h`` to the variance of the loss of a pair. So pairs that hardly
-    matter beside others do not need a grid that is finer than their epsilons.
+    matter compared with others do not need a grid that is finer than their epsilons.
     """
     largest = sum(count * pair.epsilon for pair, count in pairs.items())
     variance = sum(count * (pair.epsilon**2 + pair.mu**2) for pair, count in pairs.items())

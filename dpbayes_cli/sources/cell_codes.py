@@ -109,8 +109,8 @@ class LevelCoder:
                 first, last = block.bytes.take(begins.take(rows)), block.bytes.take(stops.take(rows) - 1)
                 rows = rows[_BEGINS_NUMBER[first] | IS_BLANK[first] | IS_BLANK[last]]
             texts, index = block.texts(begins.take(rows), stops.take(rows))
-            found = [self._normal.get(normal_cell(text), MISSING) for text in texts]
-            codes[rows] = np.array(found, dtype=np.int64).take(index)
+            codes_of_texts = [self._normal.get(normal_cell(text), MISSING) for text in texts]
+            codes[rows] = np.array(codes_of_texts, dtype=np.int64).take(index)
         return codes
 
 
@@ -161,8 +161,8 @@ class NumberCoder:
         if not known.all():
             rows = np.flatnonzero(~known)
             texts, index = block.texts(begins.take(rows), stops.take(rows))
-            found = [parse_number(text, integers=self._integers, marks=self._marks) for text in texts]
-            numbers[rows] = np.array(found, dtype=np.float64).take(index)  # NaN for None
+            parsed = [parse_number(text, integers=self._integers, marks=self._marks) for text in texts]
+            numbers[rows] = np.array(parsed, dtype=np.float64).take(index)  # NaN for None
         return numbers
 
 
@@ -239,7 +239,7 @@ class _TextTable:
 def _plain_decimals(
     block: CellBlock, begins: Integers, stops: Integers, point: int, *, integers: bool
 ) -> tuple[Floats, Booleans]:
-    """Return the numbers of cells of up to 24 digits and a point after a sign, and whether each cell is so simple.
+    """Return the numbers in plain cells, and whether each cell is plain: an optional sign, up to 24 digits, a point.
 
     An empty cell is NaN. The digits are an integer, which is divided by a power of ten. If both are exact doubles, the
     quotient is the double nearest to the decimal.

@@ -76,7 +76,7 @@ class BoundedReader:
         self._reader.read(self._kept(blocks))
 
     def _kept(self, blocks: Iterable[Records]) -> Iterator[KeptRecords]:
-        """Yield the kept records, for which the codes and units of all records are held in memory."""
+        """Yield the kept records; the codes and the units of all records are held in memory."""
         n_columns = len(self.columns)
         units: dict[str, int] = {}
         keys: dict[int, dict[str, int]] = {

@@ -83,9 +83,9 @@ class EngineSource(Source):
         if isinstance(statistic.expressions[0], SumsByGroup):
             return self._sums_by_group(statistic.expressions[0], policy)
         if isinstance(statistic.expressions[0], FoundGroups):
-            found = KeyTally(self._columns, policy)
-            found.add(self._rows(self._statements(self._columns, self._unit).found_query(policy)))
-            return found.statistics()
+            key_tally = KeyTally(self._columns, policy)
+            key_tally.add(self._rows(self._statements(self._columns, self._unit).found_query(policy)))
+            return key_tally.statistics()
         tally = Tally(self._columns, statistic, policy)
         statements = self._statements(tally.columns, self._unit)
         query = statements.tally_query(policy, tally.monomials) if tally.sums else statements.code_query(policy)

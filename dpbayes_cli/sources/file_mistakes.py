@@ -16,14 +16,14 @@ from dpbayes_cli.base.errors import SourceError, nearest_word
 _COMMENT = re.compile(r"#|//|--")
 _DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}
 _UTF16_SHARE = 0.25
-"""A line is taken for UTF-16 if more than this share of its bytes are NUL."""
+"""A line is assumed to be UTF-16 if more than this share of its bytes are NUL."""
 _FORMATS = {
     b"PAR1": ("is Parquet", "--input-format parquet, or a name that ends in .parquet"),
     b"\x1f\x8b": ("is compressed by gzip", "give it a name that ends in .gz"),
     b"PK\x03\x04": ("is a spreadsheet or a ZIP archive", "export the table as CSV, or unpack the archive"),
 }
 _MANY_WORDS = 4
-"""A header of one field is taken for several column names if it has at least this many words."""
+"""A header of one field is assumed to hold several column names if it has at least this many words."""
 
 
 def foreign_format(head: bytes, file: str) -> SourceError | None:

@@ -94,8 +94,13 @@ def piped(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
 def split_relation(relation: str, line: str, width: int, dialect: Dialect) -> str:
     """Return the relation of the records' ``fields``, a list of texts with their quotes, NULL for a malformed record.
 
-    Each record is split once instead of once per cell; ``field_text`` gives the text of a field. ``relation`` is a FROM
-    clause with one row per line; for the other arguments see ``cell_expression``.
+    Each record is split once instead of once per cell; ``field_text`` gives the text of a field.
+
+    Args:
+        relation: a FROM clause with one row per line.
+        line: an expression for the line.
+        width: the number of fields that a record must have.
+        dialect: the delimiter and the quote.
     """
     matches, quoted = _quoted_fields(line, dialect)
     plain = f"string_split({line}, {literal(dialect.delimiter)})"

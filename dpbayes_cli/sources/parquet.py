@@ -12,7 +12,7 @@ from dpbayes_cli.base.duck import cursor, fetch, one_thread
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.location import Location, opened
-from dpbayes_cli.sources.parquet_pages import TextColumn, repaged, text_column
+from dpbayes_cli.sources.parquet_pages import TextColumn, copy_text_column, text_column
 from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
 from dpbayes_cli.sources.records import with_point
 from dpbayes_cli.sources.source import Source, check_boolean, column_index, unreadable
@@ -143,7 +143,7 @@ class ParquetSource(Source):
                 rows = f"file_row_number BETWEEN {first} AND {end - 1}"
                 parts.append(f"(SELECT {others} FROM {_relation(file, ', file_row_number=true')} WHERE {rows})")
             for name, column in long.items():
-                paged = repaged(file, column, groups)
+                paged = copy_text_column(file, column, groups)
                 files.callback(os.close, paged)
                 parts.append(f"(SELECT {_text('cell', 'VARCHAR')} AS {_quoted(name)} FROM {_relation(paged)})")
             yield f"(SELECT * FROM {' POSITIONAL JOIN '.join(parts)})"

@@ -81,7 +81,7 @@ def _chunks(engine: duckdb.DuckDBPyConnection, file: str, leaf: int) -> tuple[Ch
     )
 
 
-def repaged(source: int, column: TextColumn, groups: range) -> int:
+def copy_text_column(source: int, column: TextColumn, groups: range) -> int:
     """Copy row groups of a text column to a file in memory with the only column ``cell``; return the file's descriptor.
 
     Args:

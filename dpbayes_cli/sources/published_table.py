@@ -50,8 +50,8 @@ class PublishedTable:
                 continue
             number = parse_number(text)
             if number is None or abs(number) > _LARGEST or (whole and number != int(number)):
-                found = f"holds {text[:_MOST_SHOWN]!r}" if text else "is empty"
-                raise SourceError(f"{self.places[row]}: column {column!r} {found}; expected a {kind}")
+                content = f"holds {text[:_MOST_SHOWN]!r}" if text else "is empty"
+                raise SourceError(f"{self.places[row]}: column {column!r} {content}; expected a {kind}")
             numbers[row] = number
         return numbers
 

@@ -95,8 +95,8 @@ class Source(ABC):
     def read(self, reader: Reader) -> None:
         """Hand the records to a reader: all records or, if contributions are bounded, the kept records of each unit.
 
-        Choosing the kept records takes memory for each unit. So large files are read several times, each time for
-        one part of the units.
+        Choosing the kept records takes memory for each unit. Therefore, a large file is read several times, each time
+        for one part of the units.
         """
         if self._unit is None:
             self.scan(reader)

@@ -36,7 +36,7 @@ def source_for(
         from dpbayes_cli.sources.frame import FrameSource
 
         if marks != POINT:
-            raise SourceError("a data frame holds numbers, not texts of numbers", hint="omit decimal and thousands")
+            raise SourceError("a data frame has no decimal mark", hint="omit decimal and thousands")
         return FrameSource(location.frame, unit)
     if isinstance(location, RemoteLocation) and location.address is not None:
         from dpbayes_cli.sources.postgres import PostgresSource

@@ -31,7 +31,7 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
     """Return the model and the mechanism that a spec names; if it names no mechanism, the model's default.
 
     Raises:
-        SpecError: the spec names no model or an unknown one, or its mechanism does not serve the model.
+        SpecError: the spec names no model or an unknown one, or its mechanism does not support the model.
     """
     name = document.get("model")
     if not isinstance(name, str):

@@ -235,7 +235,7 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
     """Refuse groups of a model that cannot have them.
 
     Raises:
-        SpecError: the model or the mechanism does not serve groups, the bounds are to be found privately, or the keys
+        SpecError: the model or the mechanism does not support groups, the bounds are to be found privately, or the keys
             are in the column of values.
     """
     from dpbayes_cli.core.registry import model_names, model_type
@@ -247,18 +247,18 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
         )
     if mechanism not in GROUP_MECHANISMS:
         hint = f"use: {', '.join(GROUP_MECHANISMS)}"
-        raise SpecError(f"the mechanism {mechanism} does not serve groups", where="mechanism", hint=hint)
+        raise SpecError(f"the mechanism {mechanism} does not support groups", where="mechanism", hint=hint)
     by, inference = document.get("by"), document.get("inference")
     keys = by.get("column") if isinstance(by, Mapping) else None
     pooling = inference.get("pooling") if isinstance(inference, Mapping) else None
     if not model.has_larger_groups and isinstance(keys, list | tuple) and pooling != "none":
         reason = f"groups of {model.name} cannot learn from each other within larger groups"
-        hint = "state one column; or two columns and --pooling none, by which each group has the stated prior alone"
+        hint = "state one column; or two columns and --pooling none, with which each group has the stated prior alone"
         raise SpecError(reason, where="by.column", hint=hint)
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
     if finds_keys(document) and model.sums_squares:
-        reason = f"keys that are found in the data do not serve {model.name}"
+        reason = f"keys that are found in the data are not supported by {model.name}"
         raise SpecError(reason, where="by.values", hint="list the keys, or use normal-mean, whose variance is known")
     value = document.get("column")
     if value is not None and (value == keys or (isinstance(keys, list | tuple) and value in keys)):

@@ -78,8 +78,8 @@ def _mistakes_of_pair(
         return [error]
     mistakes = [*foreign_options(document, kind)]
     how_to_state = partial(_how_to_state, model, may_find_bounds=document.get("bounds") is None)
-    found = find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
-    return mistakes + [_naming_keys(each, model) if each.reason == "missing" else each for each in found]
+    others = find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
+    return mistakes + [_naming_keys(each, model) if each.reason == "missing" else each for each in others]
 
 
 def _naming_keys(mistake: SpecError, model: type[Model]) -> SpecError:

@@ -37,7 +37,7 @@ from dpbayes_cli.spec.version_1 import canonical_request, renamed_in
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
 _MOST_NUMBERS = 250_000_000
-"""The largest number of values in all samples together: so many values take 2 GB of memory."""
+"""The largest number of values in all samples together: this many values take 2 GB of memory."""
 _FREE = ("prior", "inference")
 """Sections that change the inference, but not what is requested of the data."""
 _OUTSIDE = ("data", "dataset", "records")
@@ -243,7 +243,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
 
 def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec without the keys that say where the data are, or by what they are read."""
+    """Return a spec without the keys that say where the data are, or which engine reads them."""
     request = {key: value for key, value in stated.items() if key not in _OUTSIDE}
     layout = {key: value for key, value in request.pop("source", {}).items() if key not in _READ_BY}
     return {**request, "source": layout} if layout else request
@@ -262,7 +262,7 @@ def spec_type(
         finds_keys: whether the keys of the groups are found in the data.
 
     Raises:
-        SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
+        SpecError: there is no such model or mechanism, or the mechanism does not support the model.
     """
     kind = model_type(model)
     mechanism_class = mechanism_type(mechanism or kind.default_mechanism)
@@ -330,8 +330,8 @@ def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[
     private, has_groups = private_section(model, document), document.get("by") is not None
     if has_groups:
         check_groups(model, mechanism.name, document)
-    found = finds_keys(document)
-    return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups, finds_keys=found)
+    has_private_keys = finds_keys(document)
+    return spec_type(model.name, mechanism.name, private=private, has_groups=has_groups, finds_keys=has_private_keys)
 
 
 def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:

@@ -18,19 +18,19 @@ def template(model: str, mechanism: str | None = None) -> str:
     """Return a YAML spec for a model and a mechanism (None: the model's default), with optional keys commented out.
 
     Raises:
-        SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
+        SpecError: there is no such model or mechanism, or the mechanism does not support the model.
     """
     model_class, mechanism_class = pair_of({"model": model, "mechanism": mechanism})
     lines = [f"# A release request: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
     own = model_class.first_spec if mechanism_class.needs_n else without_stand_ins(model_class)
     examples = {**_EXAMPLES, **own, "model": model, "mechanism": mechanism_class.name}
-    beside = {**mechanism_class.first_spec, **(model_class.first_spec_drawn if mechanism_class.needs_n else {})}
-    active = {*_ACTIVE, *model_class.first_spec, *(word for key in beside for word in key.split("."))}
+    first_values = {**mechanism_class.first_spec, **(model_class.first_spec_drawn if mechanism_class.needs_n else {})}
+    active = {*_ACTIVE, *model_class.first_spec, *(word for key in first_values for word in key.split("."))}
     active |= {"mechanism"} if mechanism_class.name != "laplace" else set()
     for item in msgspec.structs.fields(spec_type(model, mechanism_class.name)):
         if item.type in {None, types.NoneType}:  # a key that this model does not have
             continue
-        lines += key_lines(item, examples | beside, active, 0)
+        lines += key_lines(item, examples | first_values, active, 0)
     return "\n".join(lines) + "\n"
 
 

@@ -172,19 +172,19 @@ class _Analysis:
         self._require_dependence(column, [i for i in by if i not in self.law.unknown_shares])
         n, size = self.law.n_draws, len(self.law.columns[column].levels)
         joint = self._margin((*by, column)).reshape(n, -1, size)
-        given = joint / np.maximum(joint.sum(axis=-1, keepdims=True), _TINY)
+        conditional = joint / np.maximum(joint.sum(axis=-1, keepdims=True), _TINY)
         groups = [f"|{cell}" for cell in self._cells(by)] if by else [""]
         name, values = self.law.names[column], self._values(column)
         title = f"{'mean' if values is not None else 'shares'} of {name}" + (
             f" by {', '.join(self.law.names[i] for i in by)}" if by else ""
         )
         if values is not None:
-            return title, tuple(f"mean[{name}{group}]" for group in groups), given @ values
+            return title, tuple(f"mean[{name}{group}]" for group in groups), conditional @ values
         levels = self.law.columns[column].levels
         return (
             title,
             tuple(f"share[{name}={level}{group}]" for group in groups for level in levels),
-            given.reshape(n, -1),
+            conditional.reshape(n, -1),
         )
 
     def _table(self, columns: tuple[int, ...]) -> Result:

@@ -1,7 +1,7 @@
 """Numbers of columns that a model reads as intervals between cuts.
 
 The outermost intervals of such a column have no public ends. If a user states bounds, the intervals become numbers:
-records get numbers uniformly within them, and analyses use their middles. Else the intervals stay texts.
+records get numbers uniformly within them, and analyses use their middles. Otherwise the intervals stay texts.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class FormulaDesign:
 def design_of(text: str, law: JointLaw, numbers: Mapping[int, CutNumbers]) -> FormulaDesign:
     """Return the regression that a formula states.
 
-    Columns whose levels are all numbers, and columns with stated bounds, enter as numbers; other columns as categories
-    in the order of the spec, of which the first is the base.
+    Columns whose levels are all numbers, and columns with stated bounds, enter as numbers. Other columns enter as
+    categories; the first category in the order of the spec is the base.
 
     Raises:
         SpecError: the formula cannot be read, names an unknown column, or has coefficients that no data determine.

@@ -18,7 +18,7 @@ DELTA = Decimal("1e-6")
 HALF_OF_DELTA = (
     "half of its delta pays for the deltas of releases, and the other half makes many releases cost less epsilon"
 )
-"""What the delta of an account is for that a release with a delta of its own opens."""
+"""What delta pays for, in an account that was opened by a release with a delta of its own."""
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,8 @@ class ExpectedPredictions:
     """The expected quality of predictions for new records.
 
     Attributes:
-        measure: the share of records whose class is predicted right, the mean absolute error of a predicted number, or
-            the mean pinball loss of a predicted quantile.
+        measure: the share of records whose class is predicted correctly, the mean absolute error of a predicted number,
+            or the mean pinball loss of a predicted quantile.
         score: the score with privacy.
         nonprivate_score: the score without privacy.
         guessing_score: the score of a constant prediction: the most common class, or a quantile of the targets.

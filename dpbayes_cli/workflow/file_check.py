@@ -312,7 +312,7 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
     if spec.key_delta is not None and len(indices) == len(model.columns):
         with suppress(SpecError):  # no epsilon is stated yet
             least = price(spec).plan.parameters["key_records"]
-            check.advice.append(keys_advice(count_keys(relation, indices, least), least))
+            check.advice.append(keys_advice(*count_keys(relation, indices, least), least))
 
 
 def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
@@ -323,14 +323,14 @@ def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     return f"{which}: --on-invalid {on_invalid} fills them"
 
 
-def _about_spread(model: Model, found: tuple[float, float] | None) -> Iterable[str]:
+def _about_spread(model: Model, moments: tuple[float, float] | None) -> Iterable[str]:
     """Yield a sentence if numbers of this mean and variance vary much more than the model assumes."""
-    if found is None or (expected := model.variance_at(found[0])) is None:
+    if moments is None or (expected := model.variance_at(moments[0])) is None:
         return
-    if found[1] > _MUCH_MORE * expected > 0.0:
-        times = math.sqrt(found[1] / expected)
+    if moments[1] > _MUCH_MORE * expected > 0.0:
+        times = math.sqrt(moments[1] / expected)
         yield (
-            f"the variance of the numbers is {found[1]:.3g}; {model.name} takes it to be {expected:.3g}, so its "
+            f"the variance of the numbers is {moments[1]:.3g}; {model.name} takes it to be {expected:.3g}, so its "
             f"intervals are up to {times:.1f} times too narrow; --model normal estimates the variance"
         )
 

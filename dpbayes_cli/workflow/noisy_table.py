@@ -19,7 +19,7 @@ from dpbayes_cli.workflow.table_cells import TableCells, columns_of
 from dpbayes_cli.workflow.table_quantities import NamedQuantity, quantities_of
 
 _MOST_SDS = 10.0
-"""A known total is called implausible if the noisy counts add up to a number so many standard deviations from it."""
+"""A known total is called implausible if the sum of the noisy counts is this many standard deviations from it."""
 _IMPLAUSIBLE = 1e-6
 """A table is called implausible if noise of the stated law gives negative counts like these with this probability."""
 

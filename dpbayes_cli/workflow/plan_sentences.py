@@ -41,29 +41,29 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
     return sentences
 
 
-def found_sentence(found: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> str:
+def found_sentence(cost: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> str:
     """Return the result of the search for a cost, one or two sentences."""
     is_share = spec.build_model().main_fact.is_share
     wanted, at_limit, nonprivate = (
-        size_text(value, is_share) for value in (target.value, found.at_limit, found.nonprivate)
+        size_text(value, is_share) for value in (target.value, cost.at_limit, cost.nonprivate)
     )
-    what = "90 % interval" if target.measure == "width" else "standard deviation"
-    goal = f"a {what} of {found.parameter} of at most {wanted} in {_in_ten(target.share)} simulated data sets"
-    if found.value is not None and found.low is not None:
-        low, high = (f"more than {found.limit:g}" if end is None else f"{end:.2g}" for end in (found.low, found.high))
-        is_open = found.high is None and found.trials < _MANY_TRIALS
+    measure = "90 % interval" if target.measure == "width" else "standard deviation"
+    goal = f"a {measure} of {cost.parameter} of at most {wanted} in {_in_ten(target.share)} simulated data sets"
+    if cost.value is not None and cost.low is not None:
+        low, high = (f"more than {cost.limit:g}" if end is None else f"{end:.2g}" for end in (cost.low, cost.high))
+        is_open = cost.high is None and cost.trials < _MANY_TRIALS
         more = f" To know it better, simulate more data sets: --trials {_MANY_TRIALS}." if is_open else ""
         return (
-            f"The smallest {found.key} that gives {goal} is about {found.value.normalize():f}. This number comes from "
-            f"{found.trials} data sets; more of them would probably give a number between {low} and {high}.{more}"
+            f"The smallest {cost.key} that gives {goal} is about {cost.value.normalize():f}. This number comes from "
+            f"{cost.trials} data sets; more of them would probably give a number between {low} and {high}.{more}"
         )
     text = (
-        f"No {found.key} up to {found.limit:g} gives {goal}: at {found.key} {found.limit:g} it would be {at_limit}, "
+        f"No {cost.key} up to {cost.limit:g} gives {goal}: at {cost.key} {cost.limit:g} it would be {at_limit}, "
         f"and without privacy {nonprivate}."
     )
-    if found.nonprivate <= target.value:
+    if cost.nonprivate <= target.value:
         return f"{text} Use more records or another mechanism (--compare)."
-    return f"{text} You need at least {(found.nonprivate / target.value) ** 2:.2g} times as many records."
+    return f"{text} You need at least {(cost.nonprivate / target.value) ** 2:.2g} times as many records."
 
 
 def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str:
@@ -129,7 +129,7 @@ def _predictions(expected: ExpectedPredictions | None) -> str:
     between = f"(90 % interval {low} to {high}); without privacy it would be {plain}, and by"
     if right:
         return (
-            f"expect about {about} of new records to be classified right {between} guessing the commonest class "
+            f"expect about {about} of new records to be classified correctly {between} guessing the commonest class "
             f"{guessing}. This holds for data sets simulated from the prior; yours may be easier or harder to predict."
         )
     return (

@@ -102,7 +102,7 @@ def _simulate_priced(planned: PlannedRelease, n_records: int, effort: Simulation
     if effort.trials == 0:
         return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated="No releases were simulated.")
     if planned.plan.threshold is not None:
-        reason = "Plan does not simulate groups whose keys are found in the data, because their number is not known."
+        reason = "A plan does not simulate groups whose keys are found in the data, because their number is not known."
         return MechanismPlan(planned.spec.mechanism, planned.plan, None, not_simulated=reason)
     if planned.spec.by is not None:
         return _simulate_groups(planned, n_records, effort)
@@ -129,7 +129,7 @@ def _simulate_groups(planned: PlannedRelease, n_records: int, effort: Simulation
 
 
 def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: SimulationEffort) -> list[MechanismPlan]:
-    """Return the plans of every mechanism that serves the model, the narrowest posterior first.
+    """Return the plans of every mechanism that supports the model, the narrowest posterior first.
 
     Plans that cost more than the request states follow the others, and refusals are last.
 

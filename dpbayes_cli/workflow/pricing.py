@@ -102,7 +102,7 @@ class PlannedRelease:
 
 
 def with_threshold(plan: Plan, model: Model, policy: RecordPolicy) -> Plan:
-    """Return the plan with the threshold for keys that are found in the data, and its cost, if there are any.
+    """Return the plan; if keys are to be found in the data, with their threshold and its cost.
 
     Privacy: see ``KeyThreshold``: outside an event of probability delta, the output has the guarantee of the noise.
     Source: see ``KeyThreshold`` and ``Failure``.

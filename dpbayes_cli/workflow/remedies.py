@@ -84,9 +84,9 @@ def level_remedies(
     if "success" in flags and len(levels) == len(texts) == 2 and not all(levels):
         *levels, is_clear = success_and_failure(profile)
     if "success" in flags and len(texts) > 2:
-        found = all_texts() if profile.distinct <= _FEW_TEXTS else []
+        categories = all_texts() if profile.distinct <= _FEW_TEXTS else []
         yield "the column has more than two texts: --model dirichlet-categorical --categories " + (
-            shell(",".join(found)) if found else "A,B,C"
+            shell(",".join(categories)) if categories else "A,B,C"
         )
     elif "success" in flags and len(texts) == 2:
         first, second = map(shell, levels)
@@ -96,8 +96,8 @@ def level_remedies(
             if is_clear
             else f"decide which text you count: {choice} or --success {second} --failure {first}"
         )
-    elif "categories" in flags and len(found := all_texts()) <= len(column.levels):
-        yield f"the texts of the column: --categories {shell(','.join(found))}"
+    elif "categories" in flags and len(categories := all_texts()) <= len(column.levels):
+        yield f"the texts of the column: --categories {shell(','.join(categories))}"
     else:
         for level, text in zip(column.levels, levels, strict=False):
             if text and text != level:
@@ -142,9 +142,9 @@ def shell(text: str) -> str:
     return "tab" if text == "\t" else shlex.quote(text)
 
 
-def keys_advice(found: tuple[int, int], least: float) -> str:
+def keys_advice(n_keys: int, n_published: int, least: float) -> str:
     """Return a sentence about how many of the keys in the data have enough records."""
     return (
-        f"{found[1]:,} of {found[0]:,} keys have at least {rounded(least, least)} valid records; a release publishes "
+        f"{n_published:,} of {n_keys:,} keys have at least {rounded(least, least)} valid records; a release publishes "
         "about these, and leaves out the others"
     )

@@ -226,8 +226,8 @@ def purpose_of(day: date) -> str:
 def due(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     """Return what to release on a day, in the order of the file.
 
-    These are the unfinished releases and the releases with a date up to this day. Of each entry with ``times`` and no
-    dates it is also the next release, unless one was drawn for this day already.
+    These are the unfinished releases, the releases with a date up to this day, and the next release of each entry with
+    ``times`` and no dates, unless one was drawn for this day already.
     """
     drawn_for_day = {each.entry.name for each in listed if _is_for(each, day)}
     chosen = []

@@ -46,7 +46,7 @@ _LEAST_GROUPS, _MAX_GROUPS, _MAX_RECORDS = 20, 10_000, 50_000
 _MAX_COUNTS = 1 << 20
 _MAX_SIZE = 10**6
 _MAX_NUMBERS_SIZE = 10**5
-"""Numbers are drawn one by one, so that plans are for smaller groups of these."""
+"""The limit is lower for groups of numbers, because numbers are drawn one by one."""
 _SHARE = 0.25
 """The share of the usual number of draws of hyperparameters."""
 
@@ -55,11 +55,11 @@ def why_no_groups(planned: PlannedRelease, n_records: int) -> str:
     """Return why releases of groups are not simulated, one sentence; empty if they are."""
     n_groups = len(planned.model.group_keys)
     if not n_groups:
-        return "Plan does not simulate groups whose keys are found in the data; it states the price only."
+        return "A plan does not simulate groups whose keys are found in the data; it states the price only."
     is_counts = isinstance(_model_of_group(planned).group_outcome(), GroupedCounts)
     most = _MAX_SIZE if is_counts else _MAX_NUMBERS_SIZE
     if n_records > most * n_groups:
-        return f"Plan does not simulate groups of more than {most:,} records; it states the price only."
+        return f"A plan does not simulate groups of more than {most:,} records; it states the price only."
     return ""
 
 
@@ -246,7 +246,7 @@ class ExpectedGroups:
         sd_within: the assumed standard deviation of numbers within a group; None if the model does not estimate it.
         width: the width with privacy; the median over the groups of each release.
         nonprivate_width: the width without privacy.
-        posterior_sd, nonprivate_sd: the standard deviation with and without privacy, likewise.
+        posterior_sd, nonprivate_sd: the standard deviation with and without privacy, medians like ``width``.
         unseen_width: the width for a group without records: that of the assumed law, or without pooling of the prior.
     """
 

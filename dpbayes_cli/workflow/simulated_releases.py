@@ -36,14 +36,14 @@ NORMAL_WIDTH = 2.0 * 1.6448536269514722
 """The width of the central 90 % interval of a normal law, in standard deviations."""
 METHODS: tuple[Method, Method] = ("noise-aware", "naive")
 _DRAWS = 256
-"""Draws from each posterior: the Monte Carlo error of one width is about 6 %, that of the median of many is smaller."""
+"""Draws from each posterior: the Monte Carlo error of one width is about 6 %, and that of a median is smaller."""
 _FIRST_TRIALS = 2
 _CAUTION = 0.7
 """The share of the remaining time for which the next batch is planned."""
 _MAX_NUMBERS = 1 << 24
 _MAX_LISTED = 20
 _MOST_REDRAWS = 20
-"""After so many draws of parameters that do not fit the bounds, the prior is believed."""
+"""After this many draws of parameters that do not fit the bounds, the next draw is used whether it fits or not."""
 NO_NOISE = DiscreteLaplace(1e-2)
 
 Drawn = TypeVar("Drawn", bound=tuple[Any, ...])
@@ -148,8 +148,8 @@ class Simulation(ABC):
     def plausible(self, draw: Callable[[], Drawn]) -> Drawn:
         """Draw parameters and what depends on them, until the mean of each column of numbers is inside its bounds.
 
-        Default priors are wide. Under some of them, one data set in three would have most of its numbers out of bounds,
-        which is not what a user expects who states these bounds.
+        Default priors are wide. Under some of them, one data set in three would have most of its numbers out of bounds.
+        A user who states these bounds does not expect that.
         """
         for _ in range(_MOST_REDRAWS):
             drawn = draw()

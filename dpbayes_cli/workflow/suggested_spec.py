@@ -25,7 +25,7 @@ from dpbayes_cli.spec.public_reasons import unconfirmed
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 
 MANY_LEVELS = 50
-"""A column with more distinct texts than this is not taken for a categorical one."""
+"""A column with more distinct texts than this is not treated as categorical."""
 _YES = ("yes", "y", "true", "t", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
 _KINDS = {"two texts": ("success", "failure"), "numbers": ("lower", "upper"), "texts": ("categories",)}
 """The keys of a domain that hold values of a column, by the column's kind as in ``Model.suggested_for``."""
@@ -127,8 +127,8 @@ def spec_from_data(
             return ""
         if key == "cuts":  # the profile knows no useful ones
             return _NO_CUTS if _is_measured(profile) else ""
-        found = _found(profile, key, levels)
-        return unconfirmed(found) if found else ""
+        value = _found(profile, key, levels)
+        return unconfirmed(value) if value else ""
 
     kind = pair_of({"model": name})[0]
     return _joined([_HEAD, _FROM_DATA, "", *_body(file, source, list(by_name), column, kind, fill, privacy)])

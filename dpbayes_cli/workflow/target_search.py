@@ -125,10 +125,10 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
             measured[cost] = sizes(_all(simulation_at(cost), trials))
         except SpecError:  # there is no plan at so small a cost
             measured[cost] = measured[limit] * 0.0 + _NO_PLAN
-        found = quantile_with_interval(smallest_costs(measured, target.value, _POWERS[key]), target.share)
+        estimate = quantile_with_interval(smallest_costs(measured, target.value, _POWERS[key]), target.share)
         if effort.progress:
             effort.progress((step + 1) / _MAX_STEPS)
-        wanted = [min(max(each, _LEAST), limit) for each in found]
+        wanted = [min(max(each, _LEAST), limit) for each in estimate]
         far = (
             each
             for each, near in zip(wanted, _NEAR, strict=True)
@@ -138,7 +138,7 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
         if not cost or (effort.trials is None and process_time() + seconds > ends):
             break
     value = _ROUND_UP.create_decimal(repr(wanted[0]))
-    return replace(result, value=value, low=found[1], high=found[2] if found[2] <= limit else None)
+    return replace(result, value=value, low=estimate[1], high=estimate[2] if estimate[2] <= limit else None)
 
 
 def _refuse_reached_by_prior(simulation: Simulation, target: WidthTarget) -> None:

@@ -54,9 +54,10 @@ class TreeSplit:
         most = f" to {max(good):.2g}" if max(good) > min(good) else ""
         off, asked = (rounded(error, best) for error in (best, self.errors[self.stated]))
         return (
-            f"Of epsilon {self.total.normalize():f} in all, {min(good):.2g}{most} on the tree is best in "
-            f"{self.n_data_sets} data sets simulated from random trees: pairs of variables are then off by {off} in "
-            f"total variation on average, and by {asked} with the requested {float(self.total * self.stated):.2g}."
+            f"Of the total epsilon of {self.total.normalize():f}, it is best to spend {min(good):.2g}{most} on the "
+            f"tree. In {self.n_data_sets} data sets simulated from random trees, the error of pairs of variables is "
+            f"then {off} in total variation on average; with the requested "
+            f"{float(self.total * self.stated):.2g}, it is {asked}."
         )
 
 
@@ -88,8 +89,8 @@ def simulate_tree_split(planned: PlannedRelease, n_records: int, seed: int = 0) 
             step = planned.mechanism.plan(chosen, planned.policy, stated_options, n_records).final_step
             exact = law.final_values(evidence, parents, chosen.columns, step.statistic)
             released = np.array(exact) + step.noise.simulate(rng, len(exact))
-            found = pairs_of_tree(law, parents, np.maximum(released, 0.0))
-            off = [0.5 * np.abs(found[edge] - counts[edge] / n_records).sum() for edge in law.edges]
+            pairs = pairs_of_tree(law, parents, np.maximum(released, 0.0))
+            off = [0.5 * np.abs(pairs[edge] - counts[edge] / n_records).sum() for edge in law.edges]
             errors[share].append(float(np.mean(off)))
     return TreeSplit(total, {share: float(np.mean(each)) for share, each in errors.items()}, stated, n_data_sets)
 

@@ -105,7 +105,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     bundle = read_bundle(directory)
     document, spec = bundle.document, bundle.spec
     result = Verification(bundle, ["release.json fits its schema and holds the whole release request"])
-    plan = at_stated_price(_planned(bundle).plan, document.guarantee)
+    plan = at_stated_price(_price_again(bundle).plan, document.guarantee)
     _check_draw(document, plan)
     analysis = analysis_of(bundle)
     derived = assemble(
@@ -130,7 +130,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     return result
 
 
-def _planned(bundle: Bundle) -> PlannedRelease:
+def _price_again(bundle: Bundle) -> PlannedRelease:
     """Price the release request again, at the number of records that the bundle states."""
     n_records = bundle.document.n_records
     try:

@@ -88,8 +88,8 @@ def mst_pairs(
 
     def fitted(steps: int) -> dict[Edge, Floats]:
         model = mbi.estimation.mirror_descent(domain, measured, iters=steps)
-        found = {e: model.project([names[e[0]], names[e[1]]]).datavector() for e in exact}
-        return {e: np.asarray(found[e], dtype=np.float64).reshape(pairs[e].shape) for e in exact}
+        margins = {e: model.project([names[e[0]], names[e[1]]]).datavector() for e in exact}
+        return {e: np.asarray(margins[e], dtype=np.float64).reshape(pairs[e].shape) for e in exact}
 
     sizes = {a: exact[a, b].shape[0] for a, b in exact} | {b: exact[a, b].shape[1] for a, b in exact}
     sigma = math.sqrt(3.0 / (2.0 * rho))
@@ -192,9 +192,9 @@ def test_a_private_tree_of_adult_beside_mst() -> None:
     evidence, exact = exact_pairs(planned)
     train, test = (codes_of(planned, f"adult_{part}.csv.gz") for part in ("train", "test"))
 
-    def compare(who: str, found: Sequence[tuple[Mapping[Edge, Floats], Integers]]) -> None:
-        show(f"{who}, pairs' total variation", [variation(pairs, exact) for pairs, _ in found])
-        show(f"{who}, accuracy of a classifier", [accuracy(codes, test, tree.sizes) for _, codes in found])
+    def compare(who: str, ours: Sequence[tuple[Mapping[Edge, Floats], Integers]]) -> None:
+        show(f"{who}, pairs' total variation", [variation(pairs, exact) for pairs, _ in ours])
+        show(f"{who}, accuracy of a classifier", [accuracy(codes, test, tree.sizes) for _, codes in ours])
 
     print(f"rho {rho:.5f}; a classifier of {tree.names[-1]} trained on {len(train):,} records")
     print(f"the most frequent class: {np.bincount(test[:, -1]).max() / len(test):.4f}")
@@ -204,9 +204,9 @@ def test_a_private_tree_of_adult_beside_mst() -> None:
         who = f"dpbayes, prior concentration {prior}, replace-one"
         compare(who, [our_pairs(release, evidence, seed) for seed in range(SEEDS)])
     mend_scalars()
-    found = []
+    ours = []
     for seed in range(MST_SEEDS):
         rng = np.random.default_rng(seed)
         pairs, edges = mst_pairs(exact, tree.names, rho, rng)
-        found.append((pairs, records_of_tree(tree, edges, pairs, len(train), rng)))
-    compare("MST, add-remove", found)
+        ours.append((pairs, records_of_tree(tree, edges, pairs, len(train), rng)))
+    compare("MST, add-remove", ours)

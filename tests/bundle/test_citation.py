@@ -25,8 +25,8 @@ def test_every_source_of_a_method_is_a_known_paper() -> None:
 
 @pytest.mark.usefixtures("without_figures")
 def test_how_to_cite(dpbayes: Cli) -> None:
-    question = SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1", "--out", "out"
-    assert dpbayes("release", *question).code == 0
+    request = SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1", "--out", "out"
+    assert dpbayes("release", *request).code == 0
     document = read_document(Path("out"))
     entries = bibtex(document)
     assert entries.count("{") == entries.count("}")

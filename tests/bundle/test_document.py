@@ -76,9 +76,9 @@ def test_private_number_of_records_appears_nowhere(dpbayes: Cli, place: Path) ->
 
 def test_labels_cannot_break_the_report(dpbayes: Cli) -> None:
     labels = "1|2,<script>,*bold*,`code`,[link](x),=cmd"
-    question = ["--model", "dirichlet-categorical", "--eps", "1", "--categories", labels]
+    request = ["--model", "dirichlet-categorical", "--eps", "1", "--categories", labels]
     for _ in range(2):  # in the order of the spec, also when the release is shown again
-        printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *question, "--out", "out", "--json").json
+        printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *request, "--out", "out", "--json").json
         assert list(printed["posterior"]) == [f"theta[{label}]" for label in labels.split(",")]
         assert list(json.loads(Path("out/release.json").read_text())["posterior"]) == list(printed["posterior"])
     report = Path("out/report.md").read_text()

@@ -91,12 +91,12 @@ def test_independent_samples_are_cut_into_four_equal_chains_if_possible(dpbayes:
 
 
 def test_netcdf_of_the_same_release_has_the_same_bytes(dpbayes: Cli) -> None:
-    question = ["release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--samples-format", "netcdf", "--out"]
-    assert dpbayes(*question, "out").code == 0
-    again = dpbayes(*question, "again").exits(0)
+    request = ["release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--samples-format", "netcdf", "--out"]
+    assert dpbayes(*request, "out").code == 0
+    again = dpbayes(*request, "again").exits(0)
     assert "other software versions" not in again.err
     assert Path("out/samples.nc").read_bytes() == Path("again/samples.nc").read_bytes()
-    assert dpbayes(*question, "out").code == 0
+    assert dpbayes(*request, "out").code == 0
 
 
 def test_infer_writes_netcdf_with_its_method(dpbayes: Cli) -> None:
@@ -130,9 +130,9 @@ def test_elements_are_grouped_by_variable() -> None:
 
 
 def test_writing_netcdf_loads_neither_arviz_nor_plotting() -> None:
-    question = ["release", str(SAMPLE_DATA / "relapse.csv"), *LEVELS, *NETCDF, "-q"]
+    request = ["release", str(SAMPLE_DATA / "relapse.csv"), *LEVELS, *NETCDF, "-q"]
     script = (
-        f"import sys; sys.argv = ['dpbayes', *{question!r}]\n"
+        f"import sys; sys.argv = ['dpbayes', *{request!r}]\n"
         "from dpbayes_cli.main import run\n"
         "try: run()\n"
         "finally: print([m for m in ('arviz', 'xarray', 'pandas', 'matplotlib', 'scipy') if m in sys.modules])\n"

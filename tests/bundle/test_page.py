@@ -142,9 +142,9 @@ def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
 @pytest.mark.slow
 def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.inference.counts.infer_counts.affordable_draws", lambda *_: 0)
-    question = ["--model", "dirichlet-categorical", "--eps", "2", "--categories", "0,1,a,b,c", "--samples", "1000"]
-    question += ["--prior", "concentration=20", "--on-invalid", "impute:0"]
-    release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)
+    request = ["--model", "dirichlet-categorical", "--eps", "2", "--categories", "0,1,a,b,c", "--samples", "1000"]
+    request += ["--prior", "concentration=20", "--on-invalid", "impute:0"]
+    release(dpbayes, SAMPLE_DATA / "relapse.csv", *request)
     content, page = page_of()
     check(content, page)
     assert "diagnostics" in page.sections()
@@ -176,8 +176,8 @@ def test_the_page_of_posterior_draws(dpbayes: Cli) -> None:
 @pytest.mark.slow
 def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
     levels = ",".join(str(k) for k in range(100))
-    question = ["--model", "dirichlet-categorical", "--eps", "3", "--categories", levels, "--samples", "400"]
-    release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)
+    request = ["--model", "dirichlet-categorical", "--eps", "3", "--categories", levels, "--samples", "400"]
+    release(dpbayes, SAMPLE_DATA / "relapse.csv", *request)
     content, page = page_of()
     check(content, page)
     labels = [attributes["aria-label"] for attributes in page.attributes("svg")]
@@ -193,9 +193,9 @@ def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
 
 
 def test_renyi_curves_are_tables(dpbayes: Cli) -> None:
-    question = ["--model", "beta-bernoulli", "--mechanism", "rdp-diffuse", "--eps", "1", "--on-invalid", "impute:0"]
+    request = ["--model", "beta-bernoulli", "--mechanism", "rdp-diffuse", "--eps", "1", "--on-invalid", "impute:0"]
     dpbayes("budget", "open", "relapse", "--eps", "20", "--delta", "1e-6")
-    release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)
+    release(dpbayes, SAMPLE_DATA / "relapse.csv", *request)
     content, page = page_of()
     check(content, page)
     document = read_document(Path("out"))

@@ -56,9 +56,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_page_on_every_screen(name: str, browser: Browser, dpbayes: Cli) -> None:
-    budget, question = RELEASES[name]
+    budget, request = RELEASES[name]
     assert dpbayes("budget", "open", "account", *budget).code == 0
-    dpbayes("release", *question, "--dataset", "account", "--out", "out").exits(0)
+    dpbayes("release", *request, "--dataset", "account", "--out", "out").exits(0)
     assert dpbayes("report", "out", "--out", "page.html").code == 0
     page = Path("page.html")
     assert page.stat().st_size < LARGEST

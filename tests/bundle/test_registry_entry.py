@@ -57,7 +57,7 @@ def open_fields(part: Any, path: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("budget", "question", "variant", "parameters"),
+    ("budget", "options", "variant", "parameters"),
     [
         ([], ["--eps", "0.5"], "Pure DP", {"epsilon": 0.5}),
         (["--rho", "1"], ["--mechanism", "gaussian", "--rho", "0.25"], "Zero-concentrated DP", {"rho": 0.25}),
@@ -67,11 +67,11 @@ def open_fields(part: Any, path: str = "") -> list[str]:
     ids=["laplace", "gaussian", "rdp", "ops"],
 )
 def test_the_fields_are_those_of_the_registry(
-    budget: list[str], question: list[str], variant: str, parameters: Any, dpbayes: Cli, coin: Path
+    budget: list[str], options: list[str], variant: str, parameters: Any, dpbayes: Cli, coin: Path
 ) -> None:
     if budget:
         assert dpbayes("budget", "open", "coin", *budget).code == 0
-    asked = ["--model", "beta-bernoulli", "--on-invalid", "impute:0", *question]
+    asked = ["--model", "beta-bernoulli", "--on-invalid", "impute:0", *options]
     assert dpbayes("release", coin, *asked, "--out", "out").code == 0
     entry = entry_of(dpbayes)
     assert set(entry) == {"url_slug", "deployment"}
@@ -90,8 +90,8 @@ def test_the_fields_are_those_of_the_registry(
 
 
 def test_registry_entry_hides_a_private_number_of_records(dpbayes: Cli, coin: Path) -> None:
-    question = ["--model", "beta-bernoulli", "--eps", "1", "--neighbors", "add-remove", "--out", "out"]
-    assert dpbayes("release", coin, *question).code == 0
+    request = ["--model", "beta-bernoulli", "--eps", "1", "--neighbors", "add-remove", "--out", "out"]
+    assert dpbayes("release", coin, *request).code == 0
     loss = entry_of(dpbayes)["deployment"]["privacy_loss"]
     assert "number_of_privacy_units" not in loss
     assert not re.search(r"\b200\b", str(entry_of(dpbayes)))

@@ -48,9 +48,9 @@ def test_means_tables_and_correlations_are_those_of_the_enumerated_law(dpbayes: 
     law = joint_law(bundle)
     shares = estimates(dpbayes("analyze", bundle, "--mean", "kind", "--by", "class", "--json").json)
     kind = law.sum(axis=(3, 4))
-    given = kind / kind.sum(axis=2, keepdims=True)
+    conditional = kind / kind.sum(axis=2, keepdims=True)
     assert len(shares) == 6
-    assert shares["share[kind=w|class=yes]"] == pytest.approx(summary(given[:, 1, 2]))
+    assert shares["share[kind=w|class=yes]"] == pytest.approx(summary(conditional[:, 1, 2]))
     ages = estimates(dpbayes("analyze", bundle, "--mean", "age", "--by", "flag", *BOUNDS, "--json").json)
     by = law.sum(axis=(1, 2))
     mean = (by @ MIDDLES) / by.sum(axis=2)
@@ -59,13 +59,13 @@ def test_means_tables_and_correlations_are_those_of_the_enumerated_law(dpbayes: 
     assert table.names[5] == "share[flag=1,age=20 to <40]"
     np.testing.assert_allclose(table.draws[:, 5], law.sum(axis=(1, 2))[:, 1, 1], rtol=1e-12)
     assert table.to_pandas()["high"].iloc[5] == pytest.approx(summary(table.draws[:, 5], 0.5)[2])
-    found = estimates(dpbayes("analyze", bundle, "--correlation", "class,age", *BOUNDS, "--json").json)
+    printed = estimates(dpbayes("analyze", bundle, "--correlation", "class,age", *BOUNDS, "--json").json)
     pair = law.sum(axis=(2, 3))
     weight, x = pair.sum(axis=1), np.array([0.0, 1.0])
     centered_x, centered_y = x - pair.sum(axis=2) @ x[:, None], MIDDLES - weight @ MIDDLES[:, None]
     covariance = np.einsum("dca,dc,da->d", pair, centered_x, centered_y)
     spread = np.einsum("dca,dc->d", pair, centered_x**2) * np.einsum("da,da->d", weight, centered_y**2)
-    assert found == {"correlation[class,age]": pytest.approx(summary(covariance / spread**0.5))}
+    assert printed == {"correlation[class,age]": pytest.approx(summary(covariance / spread**0.5))}
 
 
 def test_regressions_maximize_the_likelihood_of_the_enumerated_law(dpbayes: Cli, bundle: Path) -> None:

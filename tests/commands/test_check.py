@@ -107,11 +107,11 @@ FAST = ("second header", "decimal commas", "duplicate header", "Yes and No", "ut
 @pytest.fixture
 def read_exactly(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExactEvidence]:
     """Return a function that gives the integers that a release reads; the release ends before it adds noise."""
-    found: list[ExactEvidence] = []
+    evidence: list[ExactEvidence] = []
     original = Source.statistics
 
     def statistics(*arguments: Any) -> ExactEvidence:
-        found.append(original(*arguments))
+        evidence.append(original(*arguments))
         raise SourceError("the integers are known")
 
     monkeypatch.setattr(Source, "statistics", statistics)
@@ -119,7 +119,7 @@ def read_exactly(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     def read(file: str, *request: str) -> ExactEvidence:
         done = dpbayes("release", file, *request, "--eps", "1", "--out", f"{file}.out")
         assert "the integers are known" in done.err, done.err
-        return found.pop()
+        return evidence.pop()
 
     return read
 
@@ -259,9 +259,9 @@ def test_check_says_why_numbers_are_not_read(cell: str, advice: str, dpbayes: Cl
 
 def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text("id,visits\n" + "".join(f"{i},{('', -9, 3, 40)[i % 4]}\n" for i in range(400)))
-    said = check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "visits", "--upper", "10")
-    assert "all are empty: a release drops these records, unless --on-invalid impute:VALUE" in said
-    assert "100 below 0 and 100 above 10 are moved to the nearer bound" in said
+    printed = check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "visits", "--upper", "10")
+    assert "all are empty: a release drops these records, unless --on-invalid impute:VALUE" in printed
+    assert "100 below 0 and 100 above 10 are moved to the nearer bound" in printed
     alone = check(dpbayes, "a.csv")
     assert 'column: "visits"' in alone, "a column of IDs is not the likeliest one"
     assert "for another column: dpbayes check a.csv --column NAME" in alone
@@ -282,10 +282,10 @@ def test_a_file_of_many_columns_is_profiled_a_few_columns_at_a_time(
         return original(relation, query)
 
     monkeypatch.setattr(column_profile, "_rows", rows)
-    found = json.loads(dpbayes("check", "wide.csv", "--json").out)["columns"]
-    assert [each["name"] for each in found] == names
+    columns = json.loads(dpbayes("check", "wide.csv", "--json").out)["columns"]
+    assert [each["name"] for each in columns] == names
     counts = [{text: sum(line[k] == text for line in cells) for text in ("yes", "no")} for k in range(100)]
-    assert [{top["text"]: top["records"] for top in each["commonest"]} for each in found] == [
+    assert [{top["text"]: top["records"] for top in each["commonest"]} for each in columns] == [
         {text: n for text, n in each.items() if n} for each in counts
     ]
     assert max(query.count("approx_count_distinct") for query in queries) == 32

@@ -14,9 +14,9 @@ def test_every_model_and_mechanism_is_listed_and_explained(dpbayes: Cli) -> None
         assert name in tables
         info = dpbayes("explain", name, "--json").json
         assert {"name", "kind", "releases", "guarantee", "assumptions", "source", "corrections"} <= set(info)
-        said = " ".join(dpbayes("explain", name).out.split())
-        assert said.index("Prefer when:") < said.index("Releases:")
-        assert info["guarantee"].split(".")[0][:20] in said
+        explained = " ".join(dpbayes("explain", name).out.split())
+        assert explained.index("Prefer when:") < explained.index("Releases:")
+        assert info["guarantee"].split(".")[0][:20] in explained
 
 
 def test_a_list_that_is_given_a_name_says_how_to_explain_it(dpbayes: Cli) -> None:

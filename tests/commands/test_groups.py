@@ -138,7 +138,7 @@ def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], plac
     ("flags", "code", "says"),
     [
         ("--model svm", 3, "cannot be divided into groups"),
-        ("--model beta-bernoulli --mechanism ops --on-invalid impute:0", 3, "does not serve groups"),
+        ("--model beta-bernoulli --mechanism ops --on-invalid impute:0", 3, "does not support groups"),
         ("--model beta-bernoulli --ess 500", 3, "inference.ess"),
         ("--model gamma-poisson --bounds-epsilon 0.1 --bounds-high 9", 3, "cannot be found privately"),
         ("--model beta-bernoulli --groups absent.txt", 3, "cannot read the keys"),

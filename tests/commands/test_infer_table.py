@@ -244,10 +244,10 @@ def test_groups_with_different_noise_are_pooled(infer: Infer) -> None:
     )
     assert len(infer(table, same, "--json").json["posterior"]) == 7 + 60
     two = spec.replace(rate, shares.replace(", v]", "]"))
-    found = infer(table, two, "--json").json["posterior"]
-    assert [row["quantity"] for row in found[:4]] == ["r: mean s", "r: sd s", "r: records", "r"]
-    assert found[3]["estimate"] + found[4]["estimate"] == pytest.approx(1.0)
-    assert found[3]["low"] + found[4]["high"] == pytest.approx(1.0)
+    posterior = infer(table, two, "--json").json["posterior"]
+    assert [row["quantity"] for row in posterior[:4]] == ["r: mean s", "r: sd s", "r: records", "r"]
+    assert posterior[3]["estimate"] + posterior[4]["estimate"] == pytest.approx(1.0)
+    assert posterior[3]["low"] + posterior[4]["high"] == pytest.approx(1.0)
     assert "its noise must be one of" in infer(table, same.replace("discrete-gaussian", "laplace")).err
 
 

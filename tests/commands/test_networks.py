@@ -1,4 +1,4 @@
-"""Releases of networks from the shell: every mechanism that serves them, their files, and infer, plan and report."""
+"""Releases of networks from the shell: every mechanism that supports them, their files, and infer, plan and report."""
 
 from __future__ import annotations
 

@@ -84,12 +84,12 @@ def test_a_target_gives_the_smallest_epsilon_that_reaches_it(dpbayes: Cli) -> No
     """All epsilons see the same data: the plan at the found epsilon reaches the target, at 70 % of it it does not."""
     wanted = 0.2
     planned = dpbayes(*COIN, "--target-width", str(wanted), "--trials", "16").json
-    found = planned["target"]["found"]
-    assert found["low"] <= float(found["value"])
-    assert found["high"] is None, "the largest of 16 values may be below the 90 % quantile"
-    assert f"about {found['value']}" in planned["sentences"][0]
+    smallest = planned["target"]["found"]
+    assert smallest["low"] <= float(smallest["value"])
+    assert smallest["high"] is None, "the largest of 16 values may be below the 90 % quantile"
+    assert f"about {smallest['value']}" in planned["sentences"][0]
     widths = [
-        dpbayes(*COIN, "--eps", str(share * float(found["value"])), "--trials", "16").json["expected"]["intervals"]
+        dpbayes(*COIN, "--eps", str(share * float(smallest["value"])), "--trials", "16").json["expected"]["intervals"]
         for share in (1.0, 0.7)
     ]
     reached, missed = (each["theta"]["width_9_in_10"] for each in widths)

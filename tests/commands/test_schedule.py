@@ -206,9 +206,9 @@ def test_comments_order_and_the_place_of_the_data_may_change(dpbayes: Cli, opene
 
 def test_the_budget_of_a_schedule_is_not_said_to_pay_for_more(dpbayes: Cli, opened: Path) -> None:
     assert dpbayes("schedule", "run", opened, *DAY).code == 0
-    said = " ".join(dpbayes("budget", "show", "nights").err.split())
-    assert "nights holds a schedule, whose whole total was charged when it was opened" in said
-    assert "more release" not in said
+    messages = " ".join(dpbayes("budget", "show", "nights").err.split())
+    assert "nights holds a schedule, whose whole total was charged when it was opened" in messages
+    assert "more release" not in messages
 
 
 def test_an_account_without_a_schedule_is_not_used(dpbayes: Cli, schedule: Path) -> None:

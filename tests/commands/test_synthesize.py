@@ -35,10 +35,10 @@ def test_tables_have_the_columns_and_texts_of_the_spec(dpbayes: Cli, bundle: Pat
     assert sorted(files) == ["README.md", "csv-metadata.json", *(f"synthetic-{k}.csv" for k in (1, 2, 3))]
     assert done.json["files"] == [f"synthetic-{k}.csv" for k in (1, 2, 3)]
     for name in done.json["files"]:
-        made = table(Path("made", name))
-        assert {c: sorted(made[c].unique()) for c in LEVELS} == LEVELS
-        assert set(made["age"]) <= set(AGES)
-        assert len(made) == 500
+        synthesized = table(Path("made", name))
+        assert {c: sorted(synthesized[c].unique()) for c in LEVELS} == LEVELS
+        assert set(synthesized["age"]) <= set(AGES)
+        assert len(synthesized) == 500
     assert len({files[name] for name in done.json["files"]}) == 3
     described = json.loads(files["csv-metadata.json"])
     assert [each["dpbayes:synthetic"] for each in described["tables"]] == ["true"] * 3
@@ -60,7 +60,7 @@ def test_each_table_follows_its_own_posterior_draw(bundle: Path) -> None:
     tables = dpb.synthesize(bundle, rows=20_000, datasets=40)
     assert len(set(tables.draws)) == 40
     theta = source.law.margin([0])[list(tables.draws), 1]
-    shares = np.array([(made["class"] == "yes").mean() for made in tables])
+    shares = np.array([(synthesized["class"] == "yes").mean() for synthesized in tables])
     np.testing.assert_array_less(np.abs(shares - theta), 6.0 * np.sqrt(theta * (1 - theta) / 20_000))
     assert shares.std() > 3.0 * np.sqrt(0.25 / 20_000)  # else tables from one draw would pass
 
@@ -90,12 +90,12 @@ def test_parquet_files_state_that_they_are_synthetic(dpbayes: Cli, bundle: Path)
     names = sorted(files_of("it's"))
     assert names == ["README.md", *(f"synthetic-{k:02}.parquet" for k in range(1, 11))]
     path = "it''s/synthetic-02.parquet"
-    found = duckdb.execute(f"SELECT key, value FROM parquet_kv_metadata('{path}')").fetchall()
-    stated = {bytes(key).decode(): bytes(value).decode() for key, value in found}
+    metadata = duckdb.execute(f"SELECT key, value FROM parquet_kv_metadata('{path}')").fetchall()
+    stated = {bytes(key).decode(): bytes(value).decode() for key, value in metadata}
     assert (stated["synthetic"], stated["table"]) == ("true", "2 of 10")
     rows = duckdb.execute(f"SELECT * FROM '{path}'").fetchall()
-    made = dpb.synthesize(bundle, rows=50)[1]
-    assert [list(map(str, row)) for row in rows] == made.astype(str).to_numpy().tolist()
+    synthesized = dpb.synthesize(bundle, rows=50)[1]
+    assert [list(map(str, row)) for row in rows] == synthesized.astype(str).to_numpy().tolist()
 
 
 @pytest.mark.slow

@@ -16,14 +16,14 @@ def test_every_line_fits_80_columns(dpbayes: Cli, place: Path, monkeypatch: pyte
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("DPBAYES_LEDGER", "l.sqlite")
     (place / "clinic.csv").write_bytes((SAMPLE_DATA / "clinic.csv").read_bytes())
-    question = ["--model", "beta-bernoulli", "--column", "relapse", "--success", "yes", "--failure", "no"]
+    request = ["--model", "beta-bernoulli", "--column", "relapse", "--success", "yes", "--failure", "no"]
     printed = ""
     for command in (
         ["budget", "open", "a-population-of-people-with-a-long-name", "--eps", "3", "--delta", "1e-6", "--gaussian"],
-        ["release", "clinic.csv", *question, "--eps", "1", "--out", "out", "--purpose", "the " * 30],
-        ["release", "clinic.csv", *question, "--eps", "1", "--out", "out"],
-        ["release", "clinic.csv", *question, "--eps", "9"],
-        ["release", "clinic.csv", *question, "--eps", "0.5", "--dry-run"],
+        ["release", "clinic.csv", *request, "--eps", "1", "--out", "out", "--purpose", "the " * 30],
+        ["release", "clinic.csv", *request, "--eps", "1", "--out", "out"],
+        ["release", "clinic.csv", *request, "--eps", "9"],
+        ["release", "clinic.csv", *request, "--eps", "0.5", "--dry-run"],
         ["infer", "out", "--interval", "0.5"],
         ["verify", "out"],
         ["check", "clinic.csv"],
@@ -32,7 +32,7 @@ def test_every_line_fits_80_columns(dpbayes: Cli, place: Path, monkeypatch: pyte
         ["budget", "history"],
         ["budget", "history", "clinic", "-v"],
         ["budget", "verify"],
-        ["plan", *question[:2], "--eps", "1", "--records", "100", "--trials", "3", "--on-invalid", "impute:0"],
+        ["plan", *request[:2], "--eps", "1", "--records", "100", "--trials", "3", "--on-invalid", "impute:0"],
         ["models"],
         ["mechanisms"],
         ["explain", "normal"],

@@ -102,18 +102,18 @@ def laws() -> list[Any]:
 def test_the_tables_of_a_law_hold_the_parameters_that_name_their_cells(model: Any, draws: Any, states: Any) -> None:
     law = model.joint_law("answer", draws, states)
     names = law.network.names
-    found = {}
+    probabilities = {}
     for i, family in enumerate(law.network.families):
         for cell in itertools.product(*(range(law.network.sizes[j]) for j in family)):
             labels = [law.network.levels[j][code] for j, code in zip(family, cell, strict=True)]
             given = ",".join(f"{names[j]}={label}" for j, label in zip(family[:-1], labels, strict=False))
-            found[f"{names[i]}={labels[-1]}" + (f"|{given}" if given else "")] = law.tables[i][:, *cell]
+            probabilities[f"{names[i]}={labels[-1]}" + (f"|{given}" if given else "")] = law.tables[i][:, *cell]
     for k, parameter in enumerate(model.parameters):
         label = parameter.partition("[")[2][:-1]
         if parameter.startswith(("transition", "initial")):
             continue
         label = f"answer={label}" if model.name == "dirichlet-categorical" else label
-        np.testing.assert_array_equal(found[label], draws[:, k], err_msg=parameter)
+        np.testing.assert_array_equal(probabilities[label], draws[:, k], err_msg=parameter)
     if states is not None:
         located = law.tables[-1]
         np.testing.assert_array_equal(located.argmax(axis=-1), states)

@@ -31,12 +31,12 @@ def test_the_loss_on_a_data_set_is_that_of_the_truncated_beta_law(successes: int
         inside = special.betainc(a, b, high) - special.betainc(a, b, low)
         return float(special.betaln(a, b) + np.log(inside))
 
-    found = []
+    losses = []
     for other in (successes - 1, successes + 1):
         if 0 <= other <= n:
             ends = (successes - other) * special.logit(np.array([low, high]))
-            found.append(np.abs(ends - log_mass(successes) + log_mass(other)).max())
-    assert local_loss(law_of(n), successes)[0] == pytest.approx(max(found), abs=0.005)
+            losses.append(np.abs(ends - log_mass(successes) + log_mass(other)).max())
+    assert local_loss(law_of(n), successes)[0] == pytest.approx(max(losses), abs=0.005)
 
 
 def test_the_adversary_makes_the_posterior_lean_to_one_end() -> None:

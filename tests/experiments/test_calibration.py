@@ -28,8 +28,8 @@ TRIALS = 300
 def study_of(case: str, n: int, epsilon: str, method: Method, trials: int = TRIALS, **changes: Any) -> Calibration:
     """A study of one point."""
     cases = {case: Calibration.build(CALIBRATION).cases[case]}
-    found = {"n": (n,), "epsilon": (epsilon,), "methods": (method,), "trials": trials, "draws": 49, "mmd": False}
-    return msgspec.structs.replace(Calibration.build(CALIBRATION), **{"cases": cases, **found, **changes})
+    factors = {"n": (n,), "epsilon": (epsilon,), "methods": (method,), "trials": trials, "draws": 49, "mmd": False}
+    return msgspec.structs.replace(Calibration.build(CALIBRATION), **{"cases": cases, **factors, **changes})
 
 
 def outcome_of(study: Calibration) -> PointOutcome:
@@ -67,7 +67,7 @@ def test_the_distance_by_series_is_that_by_pairs(parameters: int, spread: float)
     def kernel(a: np.ndarray, b: np.ndarray) -> float:
         return float(np.exp(-0.5 * ((a - b) ** 2).sum()))
 
-    for trial, found in enumerate(squared_mmds(x, y)):
+    for trial, squared in enumerate(squared_mmds(x, y)):
         a, b = x[trial], y[trial]
         terms = [
             kernel(a[i], a[j]) + kernel(b[i], b[j]) - kernel(a[i], b[j]) - kernel(a[j], b[i])
@@ -75,7 +75,7 @@ def test_the_distance_by_series_is_that_by_pairs(parameters: int, spread: float)
             for j in range(30)
             if i != j
         ]
-        assert found == pytest.approx(np.mean(terms), abs=1e-13)
+        assert squared == pytest.approx(np.mean(terms), abs=1e-13)
 
 
 def test_the_band_holds_its_share() -> None:

@@ -134,9 +134,9 @@ def of_calibration(**changes: float) -> dict[str, Claim]:
 
 
 def test_what_bernstein_and_sheldon_show_holds_where_it_is_measured() -> None:
-    found = of_calibration()
-    assert [claim.holds for claim in found.values()] == [True] * 6
-    assert "largest KS distance 0.200 (non-private 0.200)" in next(iter(found.values())).measured
+    results = of_calibration()
+    assert [claim.holds for claim in results.values()] == [True] * 6
+    assert "largest KS distance 0.200 (non-private 0.200)" in next(iter(results.values())).measured
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def of_hmm(ahead: float) -> dict[str, bool]:
 
 
 def test_claims_about_hidden_markov_models_can_fail() -> None:
-    found = of_hmm(1.0)
-    assert len(found) == 5 + 3
-    assert all(found.values())
+    results = of_hmm(1.0)
+    assert len(results) == 5 + 3
+    assert all(results.values())
     missed = [says for says, holds in of_hmm(-1.5).items() if not holds]
     assert len(missed) == 4, "behind ops, and behind plug-in counts, with two states and with one"
 

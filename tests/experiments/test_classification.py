@@ -74,11 +74,11 @@ def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path
     assert study.cases["one"].train == str(tmp_path / "train.csv")
     assert build_study(parse_yaml(study_yaml(study).decode())) == study, "the canonical file is found from anywhere"
     first = study.grid()[0]
-    found = study.records_of(first)
-    assert found.n_train == 100
-    assert found.counts.tolist() == [[70, 30, 70, 0, 0, 30]] * 4
-    assert found.labels[0].tolist() == [1] * 6 + [0] * 3 + [-1], "a label is taken as it is"
-    assert (found.tests[0][:, 0] == -1).all()
+    records = study.records_of(first)
+    assert records.n_train == 100
+    assert records.counts.tolist() == [[70, 30, 70, 0, 0, 30]] * 4
+    assert records.labels[0].tolist() == [1] * 6 + [0] * 3 + [-1], "a label is taken as it is"
+    assert (records.tests[0][:, 0] == -1).all()
     assert study.run(first).measures["accuracy"] == 1.0
     (tmp_path / "test.csv").write_text("y,x\nyes,1\n", encoding="ascii")
     assert study.grid()[0].digest != first.digest, "another file is another point"
@@ -91,8 +91,8 @@ def uninformative() -> Alone:
 
 
 def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = uninformative().run()
-    assert mean(found, "accuracy") < mean(found, "majority") + 0.05
+    trial = uninformative().run()
+    assert mean(trial, "accuracy") < mean(trial, "majority") + 0.05
     monkeypatch.setattr(
         "dpbayes_cli.experiments.network_posteriors.unlabelled", lambda codes, model: (codes, codes[:, model.target])
     )
@@ -100,19 +100,19 @@ def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) ->
     records = leaking.records
     assert (records.tests[0][:, 0] >= 0).all(), "the planted bug is in"
     again = leaking.run()
-    assert mean(again, "accuracy") == mean(found, "accuracy"), "and classify never reads the target"
+    assert mean(again, "accuracy") == mean(trial, "accuracy"), "and classify never reads the target"
     monkeypatch.setattr(
         "dpbayes_cli.experiments.classification.class_probabilities",
         lambda network, target, draws, records: np.eye(network.sizes[target])[records[:, target]],
     )
-    assert mean(uninformative().run(), "accuracy") > mean(found, "majority") + 0.05
+    assert mean(uninformative().run(), "accuracy") > mean(trial, "majority") + 0.05
 
 
 def test_the_non_private_posterior_is_the_conjugate_one() -> None:
     at = Alone(CHAIN, "non-private", draws="4000", trials="2")
     model, records = at.model, at.records
-    found = posteriors(at.point, model, records, 4000).draws
-    for drawn, counts in zip(model.split(found[0]), model.split(records.counts[0]), strict=True):
+    draws = posteriors(at.point, model, records, 4000).draws
+    for drawn, counts in zip(model.split(draws[0]), model.split(records.counts[0]), strict=True):
         shape = counts + 1.0
         total = shape.sum(axis=-1, keepdims=True)
         np.testing.assert_allclose(drawn.mean(axis=0), shape / total, atol=5.0 * 0.5 / 4000**0.5)

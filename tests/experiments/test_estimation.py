@@ -33,11 +33,11 @@ def run(method: Any, epsilon: str = "1", trials: int = 200) -> PointOutcome:
 
 def test_the_error_of_the_posterior_mean_is_its_expectation() -> None:
     """Within six standard errors: false fail 2e-9."""
-    found = run("non-private", trials=20_000).measures
+    measures = run("non-private", trials=20_000).measures
     counts = np.arange(21)
     expected = stats.binom.pmf(counts, 20, 0.3) @ np.abs((1.0 + counts) / 22.0 - 0.3)
-    assert abs(float(str(found["l1_mean"])) - expected) < 6.0 * float(str(found["l1_mean_se"]))
-    assert found["rdp_2"] is None
+    assert abs(float(str(measures["l1_mean"])) - expected) < 6.0 * float(str(measures["l1_mean_se"]))
+    assert measures["rdp_2"] is None
 
 
 def test_all_methods_see_the_same_records_and_both_readings_the_same_release() -> None:
@@ -61,9 +61,9 @@ def test_the_paper_pays_for_two_counts_and_this_project_for_one() -> None:
 
 
 def test_a_posterior_sample_stays_on_its_support_and_costs_less_than_its_range_implies() -> None:
-    found = run("ops")
-    assert 0.2 <= found.trials["draw"].min() < found.trials["draw"].max() <= 0.8
-    measures = {name: float(str(value)) for name, value in found.measures.items() if value is not None}
+    result = run("ops")
+    assert 0.2 <= result.trials["draw"].min() < result.trials["draw"].max() <= 0.8
+    measures = {name: float(str(value)) for name, value in result.measures.items() if value is not None}
     assert measures["charged"] <= 1.0
     assert 0.0 < measures["rdp_2"] < 0.5 * measures["rdp_2_bound"] < 0.126
     assert "l1_mean" not in measures, "a draw has no posterior mean"
@@ -90,16 +90,15 @@ def curve(n: list[str], epsilon: str = "0.1") -> Any:
 def test_laplace_noise_overtakes_where_the_paper_says() -> None:
     """At n = 1 the errors differ by 0.01, at 30 by 0.09, with standard errors of 0.01: false fail 1e-8, seed fixed."""
     study, results = curve(["1", "30", "300"])
-    found = {each.says.split(": ", 1)[1].split(";")[0]: each for each in study.claims(results)}
-    assert len(found) == 6
-    overtakes = next(iter(found.values()))
+    claims = {each.says.split(": ", 1)[1].split(";")[0]: each for each in study.claims(results)}
+    assert len(claims) == 6
+    overtakes = next(iter(claims.values()))
     assert overtakes.holds
     assert "by 3 standard errors from n = 30 on" in overtakes.measured
-    assert not found["as n grows, the error under Laplace noise converges to the error of the true posterior."].holds, (
-        "n is small"
-    )
+    converges = "as n grows, the error under Laplace noise converges to the error of the true posterior."
+    assert not claims[converges].holds, "n is small"
     charge = "the exact Renyi divergence of one posterior draw is below the bound that epsilon alone implies."
-    assert found[charge].holds
+    assert claims[charge].holds
     assert {"l1", "charge"} == set(study.figures(results))
 
 

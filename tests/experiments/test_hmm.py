@@ -166,5 +166,5 @@ def test_the_planted_states_are_found_at_epsilon_3(method: str, monkeypatch: pyt
     regions, months = (axis.levels for axis in study.cases["events"].model(2).axes)
     truth = np.array([[planted[region, month] == "A" for month in months] for region in regions])
     ((_, states), *_) = study.predictions(point, study.trials_of(point)[:1])
-    found = states[0, :, :, 0] > 0.5
-    assert min((found != truth).mean(), (found == truth).mean()) < 0.05
+    likely = states[0, :, :, 0] > 0.5
+    assert min((likely != truth).mean(), (likely == truth).mean()) < 0.05

@@ -40,8 +40,8 @@ def test_no_two_records_exceed_the_range_and_two_attain_it(radius: float) -> Non
     points = within(300, radius)
     for first, second in zip(within(200, 1.0), within(200, 1.0), strict=True):
         pair = [(first, float(rng.choice([-1.0, 1.0]))), (second, float(rng.choice([-1.0, 1.0])))]
-        found = [ratio(w, pair[0], pair[1], sd) for w in points]
-        assert max(found) - min(found) <= allowed
+        ratios = [ratio(w, pair[0], pair[1], sd) for w in points]
+        assert max(ratios) - min(ratios) <= allowed
     x = np.array([1.0, 0.0, 0.0])
     if radius <= 1.0:
         other, ends = -x, (radius * x, -radius * x)

@@ -42,14 +42,14 @@ def test_dropped_records_are_brute_force_over_all_neighbors(method: Any, order: 
     r, m = cell.r_and_m
     assert (r, m) == ((weight, 1.0) if method == "rdp-diffuse" else (1.0, weight))
     records = [(1, 0), (0, 1), (0, 0)]
-    found = [
+    divergences = [
         dirichlet_divergence(order, *((2 / m + r * (s + z[0]), 3 / m + r * (f + z[1])) for z in (x, y)))
         for s, f in product(range(n), repeat=2)
         if s + f <= n - 1
         for x, y in product(records, repeat=2)
         if x != y
     ]  # fmt: skip
-    assert cell.divergence(order) == pytest.approx(max(found), rel=1e-6)
+    assert cell.divergence(order) == pytest.approx(max(divergences), rel=1e-6)
 
 
 @pytest.mark.slow

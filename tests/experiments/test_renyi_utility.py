@@ -114,11 +114,11 @@ def test_what_the_paper_shows_holds_at_a_few_prices(dpbayes: Cli, place: Path) -
     document["epsilon"] = ["0.00001", "0.1", "0.2", "10"]
     Path("few.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     done = dpbayes("experiment", "few.yaml", "--jobs", "1", "--json", "--out", "out")
-    found = {claim["says"]: claim for claim in done.json["claims"]}
-    assert len(found) == 12
-    assert all(claim["holds"] for claim in found.values() if claim["source"] == "[G] Figure 2")
-    assert [says for says, claim in found.items() if not claim["holds"]] == [
-        says for says in found if "noise-aware inference" in says
+    claims = {claim["says"]: claim for claim in done.json["claims"]}
+    assert len(claims) == 12
+    assert all(claim["holds"] for claim in claims.values() if claim["source"] == "[G] Figure 2")
+    assert [says for says, claim in claims.items() if not claim["holds"]] == [
+        says for says in claims if "noise-aware inference" in says
     ], "draws that know the noise are spread by it twice"
     assert not (place / "out" / "trials.csv").exists(), "nothing is simulated"
 

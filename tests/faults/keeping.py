@@ -68,9 +68,9 @@ def examine(directory: Path, keeping: Keeping) -> tuple[list[str], State]:
     ledger, wrong = open_ledger(directory / "ledger.sqlite"), []
     if not keeping.damaged:
         wrong += ledger.findings(compare=False)[0]
-    made = directory / keeping.makes
-    if keeping.makes and made.exists():
-        findings, state = open_ledger(made).findings(compare=False)
+    output = directory / keeping.makes
+    if keeping.makes and output.exists():
+        findings, state = open_ledger(output).findings(compare=False)
         wrong += findings
         if [account.spent for account in state.accounts.values()] != [{"epsilon": keeping.spent}]:
             wrong.append("the new file lacks a charge")

@@ -93,8 +93,8 @@ def finish(directory: Path, command: tuple[str, ...], before: Seen) -> list[str]
     wrong = []
     for _ in range(2):
         code, _ = run_child(directory, NEVER, arguments=command)
-        found, seen = examine(directory)
-        wrong += [*found, *([f"the same command again ends with {code}"] if code else [])]
+        violations, seen = examine(directory)
+        wrong += [*violations, *([f"the same command again ends with {code}"] if code else [])]
         wrong += [f"{name} changed" for name, content in before.items() if seen.get(name) != content]
         before = seen
     account = Ledger(SqliteStorage(directory / "ledger.sqlite")).state().accounts["nights"]

@@ -224,7 +224,7 @@ def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float
     numbers, grid = np.arange(n + 1.0), np.linspace(0.2, 0.9, 15)[:, None]
     observed = np.array([[round(away * 6 / epsilon), 3 * n - round(away * 6 / epsilon)] for away in (-2, 0, 2)], float)
     total = RecordCount("at-most", n, "mostly-valid")
-    found = all_log_likelihoods(NoisySums(law, (0, 0), noise, total, 3), law, observed, grid)
+    computed = all_log_likelihoods(NoisySums(law, (0, 0), noise, total, 3), law, observed, grid)
     prior = 1.0 / (1.0 + n - numbers)
     prior[-1] += prior.sum()
     terms = np.empty((len(numbers), len(grid), len(observed)))
@@ -232,7 +232,7 @@ def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float
         known = NoisySums(law, (0, 0), noise, RecordCount("known", int(m)), 3)
         weight = np.log(prior[int(m)]) + noise.log_pmf((observed[:, 1] - 3 * m).astype(np.int64))
         terms[int(m)] = all_log_likelihoods(known, law, observed, grid) + weight
-    shares = [np.exp(each - each.max(axis=0)) for each in (found, np.logaddexp.reduce(terms))]
+    shares = [np.exp(each - each.max(axis=0)) for each in (computed, np.logaddexp.reduce(terms))]
     left, right = (each / each.sum(axis=0) for each in shares)
     assert 0.5 * np.abs(left - right).sum(axis=0).max() < SMOOTH
 

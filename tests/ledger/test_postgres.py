@@ -216,9 +216,9 @@ def test_a_signal_interrupts_waiting_for_another_writer(stored: PostgresLedger, 
         waiting = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         until(lambda: sessions(stored, "wait_event_type = 'Lock'"))
         waiting.send_signal(signal.SIGTERM)
-        _, talk = waiting.communicate(timeout=30)
+        _, messages = waiting.communicate(timeout=30)
     assert waiting.returncode == 128 + signal.SIGTERM
-    assert "Traceback" not in talk
+    assert "Traceback" not in messages
     assert list(stored.ledger.state().accounts) == ["clinic"]
 
 
@@ -391,13 +391,13 @@ def test_the_password_comes_from_the_environment_or_a_file_and_is_never_shown(
     guarded: str, coin: Path, place: Path, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DPBAYES_LEDGER", guarded)
-    question = ("release", coin, "--model", "beta-bernoulli", "--eps", "1", "-vv", "--out", "out")
+    request = ("release", coin, "--model", "beta-bernoulli", "--eps", "1", "-vv", "--out", "out")
     for wrong in ("", "incorrect horse"):
         monkeypatch.setenv("PGPASSWORD", wrong)
-        refused = dpbayes(*question).exits(LedgerError.exit_code, "check the password")
+        refused = dpbayes(*request).exits(LedgerError.exit_code, "check the password")
         assert not any(word in refused.err for word in ("authentication", "FATAL", "SCRAM", "horse"))
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    outputs = [dpbayes(*question), dpbayes("budget", "show", "-v"), dpbayes("budget", "export")]
+    outputs = [dpbayes(*request), dpbayes("budget", "show", "-v"), dpbayes("budget", "export")]
     assert [output.code for output in outputs] == [0, 0, 0]
     assert guarded in outputs[1].err
     monkeypatch.delenv("PGPASSWORD")

@@ -76,10 +76,10 @@ def test_weights_divide_the_square_of_mu() -> None:
 
 def test_a_target_and_a_comparison_take_mu(dpbayes: Cli) -> None:
     asked = ("plan", "--model", "beta-bernoulli", "--mechanism", "gaussian", "--mu", "1", "--records", "500", "--json")
-    found = dpbayes(*asked, "--target-width", "0.12", "--trials", "20")
-    assert found.code == 0, found.err
-    assert found.json["target"]["found"]["key"] == "mu"
-    assert 0.0 < float(found.json["target"]["found"]["value"]) < 1.0
+    planned = dpbayes(*asked, "--target-width", "0.12", "--trials", "20")
+    assert planned.code == 0, planned.err
+    assert planned.json["target"]["found"]["key"] == "mu"
+    assert 0.0 < float(planned.json["target"]["found"]["value"]) < 1.0
     compared = dpbayes(*asked, "--compare", "--trials", "0").json
     (own,) = (each for each in compared if each["mechanism"] == "gaussian")
     assert own["parameters"]["mu"] == 1.0

@@ -47,8 +47,8 @@ SPEC = {
 
 def rows_of(*columns: Column | NumericColumn, policy: RecordPolicy = REPLACE, **design: object) -> DerivativeRows:
     features = tuple(Feature(column) for column in columns)
-    made = Design(features, **design)  # type: ignore[arg-type]
-    return DerivativeRows(design=made, target=TARGET, loss=LogisticLoss(), precision=1.0, policy=policy)
+    full = Design(features, **design)  # type: ignore[arg-type]
+    return DerivativeRows(design=full, target=TARGET, loss=LogisticLoss(), precision=1.0, policy=policy)
 
 
 def held(rows: DerivativeRows, *blocks: Integers) -> DerivativeMatrix:

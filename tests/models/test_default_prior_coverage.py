@@ -157,9 +157,9 @@ def coverage(
 @pytest.mark.parametrize("name", DOMAINS)
 def test_truths_anywhere_in_the_domain_are_covered(name: str) -> None:
     trials = 1000 if name in FAST else 500 if name in NETWORKS else 200
-    found = coverage(name, 300, trials, np.random.default_rng(7))
-    print(f"\n{name}: {np.round(found, 3)}")
-    assert found.min() >= LEAST
+    covered = coverage(name, 300, trials, np.random.default_rng(7))
+    print(f"\n{name}: {np.round(covered, 3)}")
+    assert covered.min() >= LEAST
 
 
 def test_a_small_hidden_markov_model_is_covered() -> None:
@@ -177,9 +177,9 @@ def test_a_small_hidden_markov_model_is_covered() -> None:
         quantiles = np.quantile(np.hstack(points[2:]), [0.05, 0.95], axis=0)
         low.append(quantiles[0])
         high.append(quantiles[1])
-    found = ((np.array(low) <= truths) & (truths <= np.array(high))).mean(axis=0)
-    print(f"\nhmm, emission and stay in ascending order: {np.round(found, 3)}")
-    assert found.min() >= LEAST
+    covered = ((np.array(low) <= truths) & (truths <= np.array(high))).mean(axis=0)
+    print(f"\nhmm, emission and stay in ascending order: {np.round(covered, 3)}")
+    assert covered.min() >= LEAST
 
 
 def test_each_model_is_in_the_study_or_states_no_interval() -> None:
@@ -231,11 +231,11 @@ def test_truths_at_the_corners_of_the_domain_are_covered(
     """The number of valid records is not known: a prior of it that misses n shifts a mean near a bound."""
     if name == "normal-mean":
         monkeypatch.setitem(DOMAINS, name, {**BOUNDS, "variance": (RANGE * place[1]) ** 2})
-    found = coverage(name, n, 200, np.random.default_rng(8), place, invalid)
+    covered = coverage(name, n, 200, np.random.default_rng(8), place, invalid)
     is_below = (n, invalid) in BELOW.get(name, {}).get(place, set())
-    if found.min() < LEAST and not is_below:
-        found = coverage(name, n, 1000, np.random.default_rng(108), place, invalid)
-    print(f"\n{name} {place} n={n} invalid={invalid}: {np.round(found, 3)}")
-    if is_below and 0.65 <= found.min() < LEAST:
-        pytest.xfail(f"the user is told: coverage {found.min():.3f}")
-    assert found.min() >= LEAST
+    if covered.min() < LEAST and not is_below:
+        covered = coverage(name, n, 1000, np.random.default_rng(108), place, invalid)
+    print(f"\n{name} {place} n={n} invalid={invalid}: {np.round(covered, 3)}")
+    if is_below and 0.65 <= covered.min() < LEAST:
+        pytest.xfail(f"the user is told: coverage {covered.min():.3f}")
+    assert covered.min() >= LEAST

@@ -89,9 +89,9 @@ def test_a_record_counts_in_the_group_with_both_of_its_keys(name: str) -> None:
     frame = pd.DataFrame({"county": counties, "state": states, "value": [values[0]] * 8})
     with closing(FrameSource(frame)) as source:
         source.check(model.columns, list(model.column_names))
-        found = np.array(source.statistics(statistic, policy).values).reshape(3, 2)
+        sums = np.array(source.statistics(statistic, policy).values).reshape(3, 2)
     per_record = np.array([1, 0]) if name == "two texts" else np.array([-3, 3])
-    assert (found == np.outer([1, 1, 2], per_record)).all()
+    assert (sums == np.outer([1, 1, 2], per_record)).all()
     plain = base.grouped("key", "value", KEYS)
     assert statistic.worst_shifts[0][:4] == plain.statistic(policy).worst_shifts[0][:4]
     assert statistic.sensitivity_l1 == plain.statistic(policy).sensitivity_l1

@@ -132,10 +132,10 @@ class Calls:
                 return real(path, *arguments, dir_fd=dir_fd)
             self._turn(f"{real.__name__} {path}")
             new = real.__name__ == "mkdir" or not os.path.lexists(path)
-            made = real(path, *arguments, dir_fd=dir_fd)
+            descriptor = real(path, *arguments, dir_fd=dir_fd)
             if new:
                 self.disk.created(path)
-            return made
+            return descriptor
 
         return call
 

@@ -36,8 +36,8 @@ def failure(
     for seed in seeds:
         wrong, events = run(seed, place, troubles, **world)
         if wrong:
-            told = [event for event in events if event.startswith("--")] + ["...", *events[-60:]]
-            return seed, "\n".join([f"seed {seed} with {sorted(troubles)}, {world}", *wrong, *told]).replace(
+            shown = [event for event in events if event.startswith("--")] + ["...", *events[-60:]]
+            return seed, "\n".join([f"seed {seed} with {sorted(troubles)}, {world}", *wrong, *shown]).replace(
                 f"{place}/", ""
             )
     return None

@@ -73,11 +73,11 @@ class Asked:
     marks: NumberMarks = POINT
 
 
-def questions() -> list[Asked]:
+def all_requests() -> list[Asked]:
     """Return requests for every kind of statistic, with and without privacy units."""
     level, other, cut, *numbers = COLUMNS
     assert isinstance(level, Column)
-    keys, found = replace(level, is_key=True), replace(level, is_key=True, levels=())
+    keys, private_keys = replace(level, is_key=True), replace(level, is_key=True, levels=())
     levels = Statistic((), tuple(CountAt("level", i) for i in range(len(level.levels))), 0, NOTHING, 0)
     tables = (TableCounts(("level", "cut"), (12, 6)), TableCounts(("other",), (3,)), TableCounts(("cut",), (6,)))
     number, dropped, whole, huge = (column for column in numbers if isinstance(column, NumericColumn))
@@ -105,9 +105,11 @@ def questions() -> list[Asked]:
             sums_of = "level", column.role
             sums = Statistic((), (SumsByGroup(sums_of, 12),), 0, NOTHING, 0)
             requests.append(Asked(sums, (keys, column), policy, most))
-            requests.append(Asked(Statistic((), (FoundGroups(sums_of),), 0, NOTHING, 0), (found, column), policy, most))
+            requests.append(
+                Asked(Statistic((), (FoundGroups(sums_of),), 0, NOTHING, 0), (private_keys, column), policy, most)
+            )
         by_level = Statistic((), (FoundGroups(("level", "other")),), 0, NOTHING, 0)
-        requests.append(Asked(by_level, (found, other), most=most))
+        requests.append(Asked(by_level, (private_keys, other), most=most))
     pairs = Column("level", ("1", "0", "it's", "1", "\u00e9"), is_key=True, within=("yes", "yes", "no", "7", "yes"))
     others = Column("other", ("yes", "no", "7"), is_key=True)
     requests.append(Asked(Statistic((), (TableCounts(("level", "cut"), (5, 6)),), 0, NOTHING, 0), (pairs, others, cut)))

@@ -88,8 +88,8 @@ def check_odd_file(seed: int, n_lines: int, place: Path) -> None:
         for i, (column, index) in enumerate(zip(COLUMNS, place_of, strict=True)):
             texts = [None if row is None else row[index] for row in cells]
             codes = {text: code_by_grammar(text, column, marks) for text in set(texts)}
-            found = [code for block in blocks for code in block[:, i].tolist()]
-            assert found == [codes[text] for text in texts], column.role
+            column_codes = [code for block in blocks for code in block[:, i].tolist()]
+            assert column_codes == [codes[text] for text in texts], column.role
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -65,8 +65,8 @@ def test_random_files_agree_with_the_reference(seed: int, place: Path, monkeypat
         levels = (*(f"l{i}" for i in range(60)), *levels)
     dialect, index = Dialect(delimiter=delimiter), rng.randrange(width)
     path = write(place / "f.csv", header + body)
-    got = read(path, levels, "abc"[index], dialect)
-    assert (list(got.values), got.n_records) == count(header + body, dialect, index, width, levels)
+    statistics = read(path, levels, "abc"[index], dialect)
+    assert (list(statistics.values), statistics.n_records) == count(header + body, dialect, index, width, levels)
 
 
 def test_one_stray_quote_changes_one_record_and_not_five_hundred(place: Path) -> None:
@@ -74,9 +74,9 @@ def test_one_stray_quote_changes_one_record_and_not_five_hundred(place: Path) ->
     clean = read(write(place / "clean.csv", "k,v\n" + "\n".join(rows) + "\n"), ("yes", "no"), "v")
     for spoiled in ('"a,yes', 'a,"yes', 'a,y"es', '"'):
         rows[100] = spoiled
-        got = read(write(place / "spoiled.csv", "k,v\n" + "\n".join(rows) + "\n"), ("yes", "no"), "v")
-        assert got.n_records == clean.n_records
-        assert got.values == (clean.values[0] - 1, clean.values[1])
+        statistics = read(write(place / "spoiled.csv", "k,v\n" + "\n".join(rows) + "\n"), ("yes", "no"), "v")
+        assert statistics.n_records == clean.n_records
+        assert statistics.values == (clean.values[0] - 1, clean.values[1])
 
 
 def test_changing_one_record_changes_the_statistic_by_at_most_the_sensitivity(place: Path) -> None:
@@ -85,12 +85,12 @@ def test_changing_one_record_changes_the_statistic_by_at_most_the_sensitivity(pl
     variants = [b"a,1", b"a,0", b"", b'"', b'"a,1\r', b"\xff\xfe,1", b"a,1,1", b"\x00", b'a,"1"', b"a,1\r",
                 b",", b"a\r1"]  # fmt: skip
     for position in (0, 2, 4):
-        got = []
+        of_files = []
         for variant in variants:
             records = [*base[:position], variant, *base[position + 1 :]]
-            got.append(read(write(place / "f.csv", b"k,v\n" + b"\n".join(records) + b"\n"), ("1", "0"), "v"))
-        assert {statistics.n_records for statistics in got} == {5}
-        for left, right in itertools.combinations(got, 2):
+            of_files.append(read(write(place / "f.csv", b"k,v\n" + b"\n".join(records) + b"\n"), ("1", "0"), "v"))
+        assert {statistics.n_records for statistics in of_files} == {5}
+        for left, right in itertools.combinations(of_files, 2):
             assert sum(abs(x - y) for x, y in zip(left.values, right.values, strict=True)) <= 2
 
 
@@ -180,8 +180,8 @@ def test_a_cell_of_more_bytes_than_4_kib_is_missing(others: int, place: Path) ->
     filler = "," + "y" * MAX_CELL_BYTES if others else ""
     body = ",".join(names) + "\n" + "".join(row + filler + ",0" * (others - 1) + "\n" for row in rows)
     levels = ("1", "\u00e9" * (MAX_CELL_BYTES // 2))
-    got = read(write(place / "f.csv", body), levels, "x")
-    assert (got.values, got.n_records) == ((3, 2), 9)
+    statistics = read(write(place / "f.csv", body), levels, "x")
+    assert (statistics.values, statistics.n_records) == ((3, 2), 9)
     assert count(body.encode(), Dialect(), 0, len(names), levels) == ([3, 2], 9)
     with pytest.raises(ValueError, match="longer than 4096 bytes"):
         check_levels(["\u00e9" * (MAX_CELL_BYTES // 2 + 1)])

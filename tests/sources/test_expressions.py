@@ -11,7 +11,7 @@ from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.source import unreadable
 from tests.conftest import often
-from tests.sources.tables_of_texts import Asked, answer, bound, embedded, questions, random_rows, written
+from tests.sources.tables_of_texts import Asked, all_requests, answer, bound, embedded, random_rows, written
 
 
 class ByExpressions(EngineSource):
@@ -41,9 +41,9 @@ class ByExpressions(EngineSource):
         return rows
 
 
-@pytest.mark.parametrize("number", often(range(len(questions())), 3))
+@pytest.mark.parametrize("number", often(range(len(all_requests())), 3))
 def test_expressions_agree_with_the_embedded_reader(number: int, tmp_path: Path) -> None:
-    asked = questions()[number]
+    asked = all_requests()[number]
     path = written(tmp_path / "rows.parquet", random_rows(number, 300))
     result = answer(ByExpressions(path, asked), asked)
     assert result == embedded(path, asked)

@@ -22,9 +22,9 @@ COIN = BetaBernoulli("1", "0", 1.0, 1.0)
 def read(path: Path | str, column: str | None = None, model: BetaBernoulli = COIN) -> ExactEvidence:
     source = ParquetSource(locate(str(path)))
     source.check(model.columns, (column,))
-    got = source.statistics(model.statistic(DROP), DROP)
-    assert source.count_records() == got.n_records
-    return got
+    statistics = source.statistics(model.statistic(DROP), DROP)
+    assert source.count_records() == statistics.n_records
+    return statistics
 
 
 def write(path: Path, **columns: Any) -> Path:

@@ -12,9 +12,9 @@ import pytest
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources import parquet
-from dpbayes_cli.sources.parquet_pages import repaged, text_column
+from dpbayes_cli.sources.parquet_pages import copy_text_column, text_column
 from dpbayes_cli.sources.source import unreadable
-from tests.sources.tables_of_texts import NAMES, embedded, questions, random_rows, written
+from tests.sources.tables_of_texts import NAMES, all_requests, embedded, random_rows, written
 
 SMALL = {"row_group_size": 37, "data_page_size": 64, "write_batch_size": 5}
 WRITERS: dict[str, dict[str, Any]] = {
@@ -48,7 +48,7 @@ def test_repaged_files_give_the_same_statistics(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = written(tmp_path / "whole.parquet", random_rows(5, 150))
-    requests = (questions()[0], questions()[8]) if options["compression"] == "snappy" else questions()[::3]
+    requests = (all_requests()[0], all_requests()[8]) if options["compression"] == "snappy" else all_requests()[::3]
     expected = [embedded(whole, request) for request in requests]
     path = rewritten(tmp_path / "pages.parquet", whole, **options)
     monkeypatch.setattr(parquet, "_MAX_VECTOR_BYTES", -1)
@@ -71,7 +71,7 @@ def test_repaging_keeps_cells_and_their_order(tmp_path: Path) -> None:
         assert column is not None
         assert len(column.chunks) == 2
         assert text_column(engine, name, "i") is None
-        with open(repaged(file.fileno(), column, range(2)), "rb") as paged:  # noqa: PTH123 - a descriptor
+        with open(copy_text_column(file.fileno(), column, range(2)), "rb") as paged:  # noqa: PTH123 - a descriptor
             cells = engine.execute(f"SELECT cell FROM read_parquet('/dev/fd/{paged.fileno()}')").fetchall()
             pages = engine.execute(f"SELECT DISTINCT row_group_id FROM parquet_metadata('/dev/fd/{paged.fileno()}')")
             assert len(pages.fetchall()) > 20
@@ -88,4 +88,4 @@ def test_damaged_page_is_refused(tmp_path: Path) -> None:
     start = column.chunks[0].start
     path.write_bytes(content[:start] + b"\xff" * 40 + content[start + 40 :])
     with path.open("rb") as file, pytest.raises(SourceError, match="header"):
-        repaged(file.fileno(), column, range(1))
+        copy_text_column(file.fileno(), column, range(1))

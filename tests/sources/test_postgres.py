@@ -23,12 +23,12 @@ from tests.sources.tables_of_texts import (
     NAMES,
     NOTHING,
     Asked,
+    all_requests,
     answer,
     bound,
     embedded,
     long_rows,
     products,
-    questions,
     random_rows,
     written,
 )  # fmt: skip
@@ -72,7 +72,7 @@ def test_postgres_agrees_with_the_embedded_reader(every: int, postgres: Server, 
     fill(postgres, database, rows)
     fill(postgres, database, rows[::-1], "backwards")
     path = written(tmp_path / "rows.parquet", rows)
-    for i, asked in enumerate(questions()[::every]):
+    for i, asked in enumerate(all_requests()[::every]):
         expected = embedded(path, asked)
         for table in ("texts", "backwards")[: 2 if i % 4 == 3 else 1]:
             assert answer(source(postgres, database, asked, table), asked) == expected
@@ -84,7 +84,7 @@ def test_cells_longer_than_a_record_are_missing_in_every_engine(
     rows = long_rows()
     fill(postgres, database, rows)
     path = written(tmp_path / "rows.parquet", rows)
-    for asked, valid, units in ((questions()[0], 7, 10), (questions()[8], 3, 4)):
+    for asked, valid, units in ((all_requests()[0], 7, 10), (all_requests()[8], 3, 4)):
         expected = embedded(path, asked)
         assert (expected[0].values[0], expected[1]) == (valid, units)
         assert answer(source(postgres, database, asked), asked) == expected
@@ -93,7 +93,7 @@ def test_cells_longer_than_a_record_are_missing_in_every_engine(
 @pytest.mark.slow
 def test_a_cell_that_no_server_can_convert_is_missing(postgres: Server) -> None:
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
-    asked = questions()[0]  # converted to UTF-8 the cell has twice its bytes, and PostgreSQL holds at most 1 GiB
+    asked = all_requests()[0]  # converted to UTF-8 the cell has twice its bytes, and PostgreSQL holds at most 1 GiB
     with postgres.connect("latin") as connection:
         connection.execute(
             "CREATE TABLE texts AS SELECT unnest(ARRAY['1', repeat(chr(233), 540000000)]) AS level, '' owner"
@@ -105,7 +105,7 @@ def test_a_cell_that_no_server_can_convert_is_missing(postgres: Server) -> None:
 
 def test_a_database_whose_bytes_have_no_meaning_is_refused(postgres: Server) -> None:
     postgres.execute("CREATE DATABASE meaningless ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
-    with closing(source(postgres, "meaningless", questions()[0])) as table, pytest.raises(SourceError, match="SQL_"):
+    with closing(source(postgres, "meaningless", all_requests()[0])) as table, pytest.raises(SourceError, match="SQL_"):
         table._connected()
     postgres.execute("DROP DATABASE meaningless WITH (FORCE)")
 
@@ -164,7 +164,7 @@ def test_an_address_names_its_table_in_one_way() -> None:
 
 def test_postgres_reads_one_snapshot_and_writes_nothing(postgres: Server, database: str) -> None:
     fill(postgres, database, [["1"] * 8] * 3)
-    asked = questions()[0]
+    asked = all_requests()[0]
     with closing(source(postgres, database, asked)) as table:
         table.check(asked.columns, ["level"])
         assert table.count_records() == 3
@@ -181,7 +181,7 @@ def test_no_error_of_the_server_is_shown(postgres: Server, database: str) -> Non
     secret = "cell-of-a-person"
     postgres.execute(f"CREATE TABLE cells AS SELECT '{secret}'::text AS cell", database)
     postgres.execute("CREATE VIEW broken AS SELECT CAST(cell AS integer)::text AS level FROM cells", database)
-    asked = questions()[0]
+    asked = all_requests()[0]
     with closing(source(postgres, database, asked, "broken")) as table:
         table.check(asked.columns, ["level"])
         with pytest.raises(SourceError) as failure:
@@ -233,6 +233,6 @@ def test_mechanisms_on_records_are_refused_before_the_charge(
     assert done.code != 0
     assert "gives out only statistics" in done.err
     assert not ledger_path.exists(), "nothing was charged"
-    asked = questions()[0]
+    asked = all_requests()[0]
     with pytest.raises(SourceError, match="one by one"):
         source(postgres, database, asked).read(CodeReader(asked.columns, DROP, lambda codes: None))

@@ -25,12 +25,12 @@ from tests.sources.tables_of_texts import (
     DROP,
     NOTHING,
     Asked,
+    all_requests,
     answer,
     bound,
     embedded,
     long_rows,
     products,
-    questions,
     random_rows,
     written,
 )  # fmt: skip
@@ -74,11 +74,11 @@ def test_spark_agrees_with_the_embedded_reader(tmp_path: Path) -> None:
     whole = written(tmp_path / "whole.parquet", rows)
     for i in range(3):
         written(tmp_path / f"part-{i}.parquet", rows[::-1][i::3])
-    for asked in questions():
+    for asked in all_requests():
         expected = embedded(whole, asked)
         assert answer(source(tmp_path / "part-*.parquet", asked), asked) == expected
     long = written(tmp_path / "long.parquet", long_rows())
-    for asked in (questions()[0], questions()[8]):
+    for asked in (all_requests()[0], all_requests()[8]):
         assert answer(source(long, asked), asked) == embedded(long, asked)
 
 
@@ -95,7 +95,7 @@ def test_a_release_by_spark_is_the_release_of_the_same_question(dpbayes: Cli, pl
 def test_a_table_of_the_catalog_is_read(tmp_path: Path) -> None:
     rows = "(CAST(1 AS INT), 0.5D, 1.50BD), (0, double('NaN'), NULL)"
     _session("local[2]").sql(f"SELECT * FROM VALUES {rows} AS t(i, d, n)").createTempView("typed")
-    asked = questions()[0]
+    asked = all_requests()[0]
     with closing(source("table:typed")) as table:
         table.check((Column("level", ("1", "0")),), ["i"])
         assert table.statistics(asked.statistic, DROP).values[:2] == (1, 1)
@@ -119,13 +119,13 @@ def test_no_error_of_spark_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     secret = "cell-of-a-person"
     view = f"SELECT string(raise_error(concat('{secret}', id))) AS level FROM range(3)"
     _session("local[2]").sql(view).createTempView("broken")
-    asked = questions()[0]
+    asked = all_requests()[0]
     with closing(source("table:broken")) as table:
         table.check(asked.columns, ["level"])
         with pytest.raises(SourceError) as failure:
             table.statistics(asked.statistic, DROP)
-    said = capfd.readouterr()
-    assert secret not in f"{failure.value} {failure.value.hint} {said.out} {said.err}"
+    printed = capfd.readouterr()
+    assert secret not in f"{failure.value} {failure.value.hint} {printed.out} {printed.err}"
     assert failure.value.__cause__ is None
 
 

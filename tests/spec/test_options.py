@@ -90,8 +90,8 @@ def test_an_option_of_the_former_default_alone_asks_for_that_mechanism(more: dic
 
 def test_a_comparison_asks_each_mechanism_what_it_reads(dpbayes: Cli) -> None:
     asked = ("plan", *COIN, "--eps", "1", "--records", "20", "--trials", "0", "--compare", "--json")
-    found = {each["mechanism"] for each in dpbayes(*asked, "--delta", "1e-6", "--draws", "2").json}
-    assert found == set(supporting_mechanisms(model_type("beta-bernoulli")))
+    compared = {each["mechanism"] for each in dpbayes(*asked, "--delta", "1e-6", "--draws", "2").json}
+    assert compared == set(supporting_mechanisms(model_type("beta-bernoulli")))
     assert dpbayes(*asked, "--likelihood-power", "0.5").code == 3
 
 

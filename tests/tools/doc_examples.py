@@ -38,7 +38,7 @@ class Command(NamedTuple):
 def blocks(page: str, language: str) -> list[str]:
     """Return the blocks of a page in one language."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    return [body for found, body in _BLOCK.findall(text) if found == language]
+    return [body for each, body in _BLOCK.findall(text) if each == language]
 
 
 def session(block: str) -> list[Command]:

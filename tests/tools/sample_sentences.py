@@ -74,7 +74,7 @@ def split(text: str) -> Iterator[str]:
 
 def sentences() -> list[tuple[str, str]]:
     """Return place and sentence of all texts of the package, its templates included."""
-    found = [
+    placed = [
         (f"{path.relative_to(PACKAGE.parent)}:{line} {name}".rstrip(), sentence)
         for path in sorted(PACKAGE.rglob("*.py"))
         for line, name, text in texts(path)
@@ -82,12 +82,12 @@ def sentences() -> list[tuple[str, str]]:
     ]
     for path in sorted(PACKAGE.rglob("*.j2")):
         plain = re.sub(r"\{[#%].*?[#%]\}|<[^>]*>", "\n\n", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        found += [
+        placed += [
             (str(path.relative_to(PACKAGE.parent)), each)
             for block in plain.split("\n\n")
             for each in split(" ".join(block.split()))
         ]
-    return [(place, each) for place, each in found if len(each.split()) >= 4 and not NO_SENTENCE.match(each)]
+    return [(place, each) for place, each in placed if len(each.split()) >= 4 and not NO_SENTENCE.match(each)]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The plots of groups: all estimates in order, by the number of records, and beside the released rates."""
+"""The plots of groups: all estimates in order, by the number of records, and against the released rates."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _shrinkage(estimates: Floats, noisy: Floats, mean: float, name: str) -> Pict
     panel.set_xlabel("value from the noisy statistics of the group alone")
     panel.set_ylabel("estimate")
     caption = (
-        f"Estimates beside the values that follow from each group's noisy statistics alone, for {len(chosen)} groups. "
+        f"Estimates against the values that follow from each group's noisy statistics alone, for {len(chosen)} groups. "
         "On the gray line, the estimate equals the value; near the dashed line, it is close to the mean of all groups"
     )
     return Picture(name, inline_svg(figure, name, caption), caption)

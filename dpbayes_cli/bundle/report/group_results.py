@@ -40,7 +40,7 @@ def extreme_groups(
         groups: the groups, or the larger groups.
         records: the estimated number of records of each, shape (n_groups,).
     """
-    found = []
+    extremes = []
     for k, (name, mean) in enumerate(zip(parameters, means, strict=True)):
         low, high = groups.quantiles[:, k, 0], groups.quantiles[:, k, 2]
         above, below = np.flatnonzero(low > mean), np.flatnonzero(high < mean)
@@ -60,10 +60,10 @@ def extreme_groups(
             ]
             for chosen in (highest, lowest)
         ]
-        found.append(
+        extremes.append(
             ExtremeGroups(parameter=name, n_above=len(above), n_below=len(below), highest=rows[0], lowest=rows[1])
         )
-    return found
+    return extremes
 
 
 def group_sentences(document: ReleaseDocument) -> list[str]:
@@ -76,11 +76,11 @@ def group_sentences(document: ReleaseDocument) -> list[str]:
         return []
     if found_keys(document) is not None:
         records = float(document.parameters.get("key_records", 0.0))
-        found = f"The keys of {document.spec['by']['column']} were found in the data"
+        origin = f"The keys of {document.spec['by']['column']} were found in the data"
         about = f"with fewer than about {rounded(records, records)} records"
         if not keys:
-            return [f"{found}, but no key has enough records to be published: a group {about} is likely missing."]
-        sentences.append(f"{found}: a group {about} is likely missing.")
+            return [f"{origin}, but no key has enough records to be published: a group {about} is likely missing."]
+        sentences.append(f"{origin}: a group {about} is likely missing.")
     sentences += _sentences(document.extreme_groups, len(keys), "groups", "90 % interval")
     if not isinstance(document.extreme_larger_groups, UnsetType):
         n_larger = len(larger_names(keys)[0])

@@ -15,7 +15,7 @@ _MIN_DELTA = 1e-12  # deltas below this value are drawn at the lower edge of the
 
 
 def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
-    """Return the plots of a guarantee that show anything; a dot marks the stated epsilon (if any) and delta."""
+    """Return the plots of a guarantee, without empty ones; a dot marks the stated epsilon (if any) and delta."""
     return [*_tradeoff(guarantee, epsilon, delta), *_renyi(guarantee)]
 
 

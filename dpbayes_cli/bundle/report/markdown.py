@@ -63,12 +63,12 @@ def _groups(document: ReleaseDocument) -> list[str]:
 
 
 def _request(document: ReleaseDocument) -> str:
-    key, found = wording.choice_text(document)
+    key, choice = wording.choice_text(document)
     lines = [
         f"- Release: `{document.release_id}`",
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
-        *([f"- {key.capitalize()}: {found}"] if key else []),
+        *([f"- {key.capitalize()}: {choice}"] if key else []),
         *([f"- Groups: {_keys(document)}"] if document.spec.get("by") else []),
         "- Prior: " + _escape(prior_text(document), _MARKS),
         f"- One record: one {document.record_unit}; number of records: {wording.records_text(document)}",
@@ -83,8 +83,8 @@ def _keys(document: ReleaseDocument) -> str:
     column, n_keys = document.spec["by"]["column"], len(keys_of(document, document.spec))
     if not isinstance(column, str):
         return f"{n_keys:,} public pairs of keys of the columns `{column[0]}` and `{column[1]}`"
-    found = f"key{'s' * (n_keys != 1)} found in the data"
-    return f"{n_keys:,} {found if found_keys(document) is not None else 'public keys'} of the column `{column}`"
+    keys = f"key{'s' * (n_keys != 1)} found in the data"
+    return f"{n_keys:,} {keys if found_keys(document) is not None else 'public keys'} of the column `{column}`"
 
 
 def _table(table: report_tables.ReportTable) -> str:

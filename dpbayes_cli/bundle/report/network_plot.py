@@ -146,19 +146,19 @@ def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, e
 
 def _caption(names: Sequence[str], parents: Sequence[Sequence[int]], shown: Sequence[int], target: int | None) -> str:
     n_edges = sum(map(len, parents))
-    what = f"The network: {_count_text(len(names), 'variable')}, {_count_text(n_edges, 'arrow')} from parent to child"
+    text = f"The network: {_count_text(len(names), 'variable')}, {_count_text(n_edges, 'arrow')} from parent to child"
     if target is not None:
-        what += f"; the target is {names[target]}"
+        text += f"; the target is {names[target]}"
     if len(shown) == len(names):
-        return f"{what}."
+        return f"{text}."
     if target is None:
-        return f"{what}. Shown: the first {len(shown)} variables, parents before children, and the arrows between them."
+        return f"{text}. Shown: the first {len(shown)} variables, parents before children, and the arrows between them."
     blanket = markov_blanket(parents, target)
     if len(blanket) < len(shown):
         family = "parents, children and the children's other parents"
-        return f"{what}. Shown: the target and its Markov blanket ({family}), {_count_text(len(shown), 'variable')}."
+        return f"{text}. Shown: the target and its Markov blanket ({family}), {_count_text(len(shown), 'variable')}."
     return (
-        f"{what}. Shown: the target and the first {len(shown) - 1} of the {len(blanket)} variables in its Markov "
+        f"{text}. Shown: the target and the first {len(shown) - 1} of the {len(blanket)} variables in its Markov "
         "blanket, parents before children."
     )
 

@@ -82,7 +82,6 @@ def page_figures(
 def _posterior_pictures(
     document: ReleaseDocument, analysis: Analysis, shown: Intervals
 ) -> tuple[list[Picture], list[Picture]]:
-    """Return the figures of intervals and of densities."""
     if analysis.model.sections():
         return [], []
     if are_estimates(document):
@@ -94,7 +93,7 @@ def _posterior_pictures(
 def _density_pictures(document: ReleaseDocument, analysis: Analysis, shown: Intervals) -> list[Picture]:
     """Return densities of the first parameters, with the prior and the interval's width without noise, if known."""
     summaries = list(document.posterior.items())[:_MAX_DENSITIES]
-    what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
+    title = f"Released {draws_word(document)}" if document.draws else "Posterior density"
     ends, priors = prior_ends(document, analysis.model, shown.tails), prior_densities(document, analysis.model)
     pictures = []
     for place, (parameter, summary) in enumerate(summaries):
@@ -120,7 +119,7 @@ def _density_pictures(document: ReleaseDocument, analysis: Analysis, shown: Inte
             summary,
             shown.ends.get(parameter),
             name,
-            f"{what} of {caption}",
+            f"{title} of {caption}",
             alone=len(summaries) == 1,
             width_bar=length,
             prior=priors.get(parameter),
@@ -134,12 +133,12 @@ def _interval_pictures(document: ReleaseDocument, shown: Intervals) -> list[Pict
     if len(drawn) < 2:
         return []
     which = f"the first {len(drawn)} of {n_parameters}" if n_parameters > len(drawn) else "all"
-    what = (
+    title = (
         f"Medians and {shown.percent} intervals"
         if drawn.keys() <= shown.ends.keys()
         else f"The {draws_word(document)[:-1]}"
     )
-    caption = f"{what} of {which} parameters"
+    caption = f"{title} of {which} parameters"
     svg = interval_plot(drawn, shown.ends, "intervals", f"{caption}; the numbers are in the table above")
     return [Picture("intervals", svg, caption)]
 

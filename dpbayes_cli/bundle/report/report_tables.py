@@ -1,4 +1,4 @@
-"""The tables of the page and of the Markdown report, whose cells are texts, and sentences beside those of the page."""
+"""The tables of the page and of the Markdown report, whose cells are texts, and sentences that go with them."""
 
 from __future__ import annotations
 

@@ -159,7 +159,6 @@ def _writer(fact: Fact) -> Callable[[float, float], str]:
 
 
 def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
-    """Return a fact with its estimate and its interval."""
     few = _few(fact, document)
     clause, ends = _statement(fact, document, shown)
     if are_estimates(document):

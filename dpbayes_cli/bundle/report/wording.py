@@ -180,10 +180,10 @@ def released_text(document: ReleaseDocument) -> str:
         )
     law = document.noise.law if document.noise else "no"
     noise = law.replace("-", " ").replace("laplace", "Laplace").replace("gaussian", "Gaussian")
-    key, found = choice_text(document)
+    key, choice = choice_text(document)
     are = {"bounds": "bounds are", "tree": "tree is"}
     before = (
-        f"The {are[key]} {found}; the statistics cost {guarantee_text(document.guarantee.parts[1])}. " if key else ""
+        f"The {are[key]} {choice}; the statistics cost {guarantee_text(document.guarantee.parts[1])}. " if key else ""
     )
     return (
         f"{before}The statistics are integers, each with independent {noise} noise. A released value may be negative "
@@ -212,8 +212,8 @@ def choice_text(document: ReleaseDocument) -> tuple[str, str]:
         return "tree", f"{edges}, found privately at a cost of {guarantee_text(parts[0])}"
     if isinstance(bounds, msgspec.UnsetType) or not parts:
         return "", ""
-    found = f"{bounds.lower:.10g} to {bounds.upper:.10g}"
-    return "bounds", f"{found}, found privately at a cost of {guarantee_text(parts[0])}"
+    interval = f"{bounds.lower:.10g} to {bounds.upper:.10g}"
+    return "bounds", f"{interval}, found privately at a cost of {guarantee_text(parts[0])}"
 
 
 def computed_text(document: ReleaseDocument) -> str:

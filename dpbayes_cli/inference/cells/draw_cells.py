@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _LEAST_DRAWS = 100
 _WIDENINGS = (1, 4, 16)
 _MAX_PRODUCTS = 2e10
-"""The largest number of draws times counts of all windows of a known total; so many take some minutes."""
+"""The largest product of the number of draws and the number of counts in all windows of a known total; this many take
+some minutes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,7 @@ def draw_cells(cells: NoisyCells, links: Links, index: Integers, size: int, rng:
 
 
 def _draw_given_total(cells: NoisyCells, known: KnownTotal, size: int, rng: np.random.Generator) -> Integers:
-    """Draw the counts of a known total, by forward filtering, backward sampling on tilted laws."""
+    """Draw the counts of a known total, by forward filtering and backward sampling on tilted laws."""
     index = known.cells
     for widening in _WIDENINGS:
         low, high = cells.windows(index, widening)

@@ -34,7 +34,7 @@ _RANGE = (1.05, 6.0)
 _POINTS = 41
 _REFINEMENTS = 4
 _SMOOTH = 30.0
-"""A count of more than so many scales has the marginal likelihood (count + 1)^-a, up to a factor near 1."""
+"""A count of more than this many scales has the marginal likelihood (count + 1)^-a, up to a factor near 1."""
 
 
 def learn_priors(cells: NoisyCells) -> NoisyCells:

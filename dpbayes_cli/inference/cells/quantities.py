@@ -135,9 +135,9 @@ def draw_quantity(cells: NoisyCells, quantity: Quantity, size: int, rng: np.rand
         sums = csr_matrix(entries, shape=(len(index), width))
         terms = np.zeros((size, width))
         for part in _parts(index, quantity.links, max(1, _MAX_NUMBERS // size)):
-            for draws, given in strata:
+            for draws, conditions in strata:
                 terms[draws] += (
-                    draw_cells(given, quantity.links, index[part], draws.stop - draws.start, rng) @ sums[part]
+                    draw_cells(conditions, quantity.links, index[part], draws.stop - draws.start, rng) @ sums[part]
                 )
         yield quantity.transform(terms.reshape(size, stop - start, quantity.n_terms), rng)
 

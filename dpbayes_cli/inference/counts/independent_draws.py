@@ -38,7 +38,7 @@ from dpbayes_cli.inference.counts.count_windows import (
 from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums, tilt_law
 
 _MAX_ELEMENTS = 1 << 29
-"""The largest number of elements of all probability tables of a call; so many take five to ten seconds."""
+"""The largest number of elements of all probability tables of a call; this many take five to ten seconds."""
 _MIN_RELATIVE_MASS = 1e-8
 """A tilt is used for the totals whose tilted probability is at least this fraction of the largest one."""
 _NEGLIGIBLE_NATS = 25.0

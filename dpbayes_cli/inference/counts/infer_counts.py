@@ -16,7 +16,7 @@ from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Me
 
 _SUMMARY_ELEMENTS = 1 << 22
 _MIN_INDEPENDENT_DRAWS = 1000
-"""If so many independent draws of the counts are affordable, no chains are run, even if more draws are requested."""
+"""If this many independent draws of the counts are affordable, no chains are run, even if more draws are requested."""
 
 
 def infer_counts(

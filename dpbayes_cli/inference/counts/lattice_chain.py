@@ -22,7 +22,7 @@ _MAX_TABLE_ENTRIES = 1 << 22
 
 
 class LatticeChain:
-    """Several chains as one array of counts, shape (chains, n_categories), plus one if the total is not known."""
+    """Several chains as one array of counts, shape (chains, n_categories), with another column for an unknown total."""
 
     def __init__(self, observation: NoisyCounts, rng: np.random.Generator) -> None:
         self._observation = observation

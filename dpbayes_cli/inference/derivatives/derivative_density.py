@@ -24,14 +24,16 @@ from dpbayes_cli.inference.derivatives.feature_law import FeatureLaw, feature_la
 from dpbayes_cli.inference.derivatives.latent_count import count_and_prior, n_unknowns
 
 _DISCREPANCY = 0.05
-"""The standard deviation of the discrepancy of an entry of the Hessian, as a fraction of the roots of its diagonal."""
+"""The standard deviation of the discrepancy of an entry of the Hessian, as a fraction of the geometric mean of the
+diagonal entries in its row and its column."""
 _SMALLEST_EFFECT = 0.5
-"""The norm of the weights is about 0.1; a combination of Hessians is left out if n times its function has a norm below
-this in units of its standard deviation, so that it hardly tells laws apart."""
+"""A combination of Hessian entries is left out if n times the norm of its function of the atoms is below this many
+noise standard deviations. The norm of the weights is about 0.1, so such a combination hardly tells laws apart."""
 _LEAST_ATOMS = 0.06
 _SPREAD_SD = 0.3
-"""Laws for which the effective number of atoms is below this share of all atoms are made improbable, because the atoms
-do not represent them; the log of the number has this standard deviation below the limit."""
+"""The atoms do not represent a law well if its effective number of atoms is below the share ``_LEAST_ATOMS`` of all
+atoms. Such a law gets a penalty: a normal log density of the log of this number, with standard deviation
+``_SPREAD_SD`` and the limit as its mean."""
 
 
 class DerivativeDensity:
@@ -91,7 +93,7 @@ class DerivativeDensity:
         return np.concatenate([self.law.prior_means, np.zeros(self.size - self.law.size)])
 
     def parts(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the parameters of the law, the coefficients, and what stands for n."""
+        """Return the parameters of the law, the coefficients, and the coordinate of n, which may have no columns."""
         law, beta, count = np.split(parameters, [self.law.size, self.law.size + self.width], axis=1)
         return law, beta, count
 
@@ -172,5 +174,5 @@ class DerivativeDensity:
 
 
 def mean_of(loss: CurvedLoss, predictors: Floats) -> Floats:
-    """Return the mean of an outcome with the values 0 and 1, whose slope of the loss is mean - outcome."""
+    """Return the mean of an outcome that is 0 or 1: the slope of the loss at the outcome 0."""
     return loss.slope(predictors, np.zeros(1))

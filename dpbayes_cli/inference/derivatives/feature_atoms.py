@@ -78,7 +78,7 @@ def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
     """Return a base law with the means and variances of rows of the design, as far as these are known.
 
     Args:
-        design: the design; if it has no intercept, means are taken for zero.
+        design: the design; if it has no intercept, the means are assumed to be zero.
         moments: estimated means of products of a row's entries, shape (width, width).
         error: the standard deviation of the errors of the moments.
     """

@@ -18,13 +18,13 @@ _EXTREME = 8.0
 """A log precision is cut at this distance from that of the base law, so that weights are finite."""
 _SKEW_SD = 0.5
 _FAR = 3.0
-"""Beyond so many standard deviations the skewness has no more effect."""
+"""Beyond this many standard deviations, the skewness has no further effect."""
 _LEVEL_SD = 1.5
 _NUMBERS_SD, _MIXED_SD, _LEVELS_SD = 0.35, 0.5, 0.7
 """Prior standard deviations of the interaction of two numbers, of a number and a level, and of two levels."""
 _MANY_AXES = 4.5
-"""If there are more numbers and levels than this, the standard deviations of interactions are smaller by the root of
-the ratio, because the matrix of interactions would otherwise rarely be that of a normal law."""
+"""With more numbers and levels than this, the prior standard deviations of interactions shrink by the square root of
+the ratio. Otherwise few matrices of interactions would belong to a normal law."""
 
 
 @dataclass(frozen=True, eq=False)

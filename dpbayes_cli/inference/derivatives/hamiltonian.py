@@ -13,17 +13,17 @@ Density = Callable[[Floats], tuple[Floats, Floats]]
 _TARGET = 0.8
 """The share of accepted moves at which the step size aims."""
 _PATH = 2.4
-"""The length of a path in units of the standard deviation, longer than a quarter of a period (pi / 2), because some
-directions are wider than the metric says."""
+"""The length of a path in units of the standard deviation. A quarter of a period is pi / 2; paths are longer, because
+some directions are wider than the metric says."""
 _MAX_LEAPS = 48
 _SHORT, _SHORT_SHARE = 0.25, 0.15
-"""Some moves have shorter steps, so that chains leave places that are more curved than others."""
+"""In a share of the moves, steps are shorter by this factor, so that chains leave regions of strong curvature."""
 _START_SD = 0.2
 """Chains start near the center, because far from it the law may be far from normal."""
 _WARM_UP = 40
 """The number of moves before each adaptation of the metric, and before the step size is fixed."""
 _SHRINKAGE = 5.0
-"""The metric counts as this many states in each dimension when it is adapted."""
+"""The present metric weighs as much as this many states for each dimension."""
 
 
 class HamiltonianChains:
@@ -55,7 +55,7 @@ class HamiltonianChains:
         return np.concatenate(states)
 
     def _adapt_metric(self, states: Floats) -> None:
-        """Make the covariance of the states, shrunk to its present value, the new metric."""
+        """Set the metric to the covariance of the states, shrunk towards the present metric."""
         size = states.shape[1]
         share = len(states) / (len(states) + _SHRINKAGE * size)
         covariance = share * np.cov(states.T) + (1.0 - share) * np.eye(size)

@@ -95,12 +95,12 @@ def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]
 
 
 def known_miscalibration(design: Design) -> str | None:
-    """Return in which direction intervals are known to be wrong for a design, and by how much; None if they are not."""
+    """Return a warning if the intervals of a design are known to be too narrow; None otherwise."""
     if design.width <= MAX_CHAIN_WIDTH:
         return None
     return (
         f"the design has {design.width} columns: with more than {MAX_CHAIN_WIDTH}, 90 % intervals are too narrow; in "
-        "simulations with texts of 4 levels they held 83 to 88 % of 41 coefficients, and 80 % of 101 coefficients"
+        "simulations with texts of 4 levels, they contained 83 to 88 % of 41 coefficients, and 80 % of 101"
     )
 
 

@@ -14,11 +14,11 @@ from dpbayes_cli.inference.derivatives.hamiltonian import factor_at
 from dpbayes_cli.inference.derivatives.latent_count import start_of
 
 _N_ATOMS, _MORE_ATOMS, _MANY_FEATURES = 512, 768, 5
-"""The number of atoms, with at most and with more than so many features."""
+"""The number of atoms with at most ``_MANY_FEATURES`` features, and with more."""
 _PASSES = 3
-"""How often atoms are drawn."""
+"""The number of times that atoms are drawn, each time from a law that is closer to that of the mode."""
 _MAX_STEPS = 40, 80
-"""The largest numbers of steps before and after coordinates are those of the curvature."""
+"""The largest numbers of steps of the two searches; the second one uses coordinates of unit curvature."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +75,10 @@ def maximize(density: DerivativeDensity, start: Floats) -> tuple[Floats, float]:
             value, gradient = density((origin + factor @ z)[None])
             return -float(value[0]), -gradient[0] @ factor
 
-        found = minimize(
+        minimum = minimize(
             negative, np.zeros(density.size), jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 20}
         )
-        point, value = point + factor @ found.x, -float(found.fun)
+        point, value = point + factor @ minimum.x, -float(minimum.fun)
         factor = factor_at(density, point)
     return np.asarray(point), value
 

@@ -139,7 +139,7 @@ def mean_coefficients(observation: NoisyDerivatives) -> Floats:
 
 
 def _given(hessians: Floats, observation: NoisyDerivatives) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the means of the coefficients given Hessians, and eigenvectors, precisions and curvatures."""
+    """Return the means of the coefficients given Hessians, and the eigenvectors, precisions and curvatures."""
     curvatures, vectors = np.linalg.eigh(hessians)
     # negative eigenvalues are errors; without them the others, whose sum is known well, would be too large
     trace, curvatures = np.maximum(curvatures.sum(axis=1), 0.0), np.maximum(curvatures, 0.0)

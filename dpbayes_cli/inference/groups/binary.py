@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 _FEWEST_POINTS, _MOST_POINTS = 256, 1024
 _PAIRS = 8192
-"""About this many pairs of a group and a point of hyperparameters are computed in each round, within these limits: the
-hyperparameters of few groups have wide posteriors, but points then cost little."""
+"""Each round computes about ``_PAIRS`` pairs of a group and a point of hyperparameters. So the number of points is
+large if there are few groups: their hyperparameters have wide posteriors, and points cost little."""
 _LEAST_ESS_SHARE = 1.17
 _SUMMARY_POINTS = 512
 _TRIM_POINTS = 16
 _START_KAPPAS = (3.0, 30.0, 300.0)
 _SMALLER, _LOG_SHAPES = (0.0, 1.0, 2.5), (-1.0, 0.5)
-"""If small groups are missing, the search also starts at means smaller by these nats, and at these log shapes."""
+"""If small groups are missing, the search also starts at these log shapes and at log means that are smaller by this."""
 _LARGEST = np.array([20.0, 14.0, 25.0, 8.0])
 """The largest absolute values of the coordinates: logit phi, logit 1/(1 + kappa), log mean size, log shape."""
 

@@ -55,7 +55,6 @@ def draw_categories(observed: Integers, noise: ComponentNoise, law: CategoryLaw,
 
 
 def _draw_counts(observed: Integers, noise: ComponentNoise, law: CategoryLaw, rng: np.random.Generator) -> Integers:
-    """Draw the latent counts of groups."""
     most = np.maximum(observed, 0).max(axis=0) + noise.reach
     total = int(most.sum())
     by_n = log_rising(np.array([law.shape]), total)[0] - log_rising(law.concentration.sum(keepdims=True), total)[0]

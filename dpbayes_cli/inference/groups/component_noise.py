@@ -23,7 +23,7 @@ class ComponentNoise:
 
     Attributes:
         log_pmf: the log probabilities of integers, elementwise.
-        reach: noise further from zero has, one by one, less than exp(-20) of the largest probability.
+        reach: each value of the noise that is further from zero has less than exp(-20) of the largest probability.
         variance: the variance.
     """
 

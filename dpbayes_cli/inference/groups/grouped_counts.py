@@ -24,6 +24,7 @@ from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer
 from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import DrawGroups, GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.hyperparameters import ess_warnings
 from dpbayes_cli.inference.groups.nested_categories import infer_nested_categories
 from dpbayes_cli.inference.groups.selection import PublishedSizes, mean_of_nonempty
 
@@ -92,7 +93,7 @@ def collect(
         method=_method(pooling, are_found=parts[0].are_found),
         monte_carlo=max(each.monte_carlo for each in summaries),
         sampler=sampler,
-        warnings=_warnings(parts),
+        warnings=ess_warnings(min(part.hyperparameters.ess for part in parts), _FEW_ESS),
     )
 
 
@@ -147,7 +148,7 @@ def _category_laws(
 ) -> list[CategoryLaw]:
     """Draw the hyperparameters of all categories together.
 
-    The means of the categories are divided by their sum, and kappa is the geometric mean of those of the categories.
+    The means of the categories are divided by their sum, and kappa is the geometric mean over the categories.
     """
     laws = [part.draw_laws(size, rng) for part in parts]
     a, b = np.stack([law.a for law in laws], axis=1), np.stack([law.b for law in laws], axis=1)
@@ -170,18 +171,9 @@ def _draw(
 
 
 def _method(pooling: Pooling, *, are_found: bool = False) -> str:
-    """Describe the computation."""
-    found = ", restricted to groups that are published" if are_found else ""
+    restriction = ", restricted to groups that are published" if are_found else ""
     pooled = "their common mean and spread" if pooling == "partial" else "the stated prior"
     return (
-        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes{found}; "
+        f"each group's latent counts are summed out given {pooled} and a learned law of group sizes{restriction}; "
         "these hyperparameters are drawn with importance weights"
     )
-
-
-def _warnings(parts: list[BinaryGroups]) -> tuple[str, ...]:
-    """Warn if few draws of the hyperparameters have most of the weight."""
-    ess = min(part.hyperparameters.ess for part in parts)
-    if ess >= _FEW_ESS:
-        return ()
-    return (f"the draws of the hyperparameters are worth only {ess:.0f} independent ones",)

@@ -20,7 +20,7 @@ DrawGroups = Callable[[int, "np.random.Generator"], "Floats"]
 
 @dataclass(frozen=True, eq=False)
 class LargerSummary:
-    """The posterior of the means of larger groups: of the law of each one's groups, of which the groups are a sample.
+    """The posterior of the mean of each larger group: the mean of the law from which its groups are drawn.
 
     Attributes:
         means: the posterior mean of each parameter, shape (n_larger, n_parameters).

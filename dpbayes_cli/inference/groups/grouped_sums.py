@@ -6,7 +6,7 @@ center, the spread, the mean and the shape are drawn from their posterior by imp
 posteriors are averaged over these draws. Given the draws, groups are independent, and the posterior of each group is
 computed on its own nodes of n and eta.
 
-One step is approximate: given n and eta, the sum of n records is taken for a normal variable with the same mean and
+One step is approximate: given n and eta, the sum of n records is treated as a normal variable with the same mean and
 variance, and the noise for continuous noise. The released sum also has the noise, which brings its law closer to the
 assumed one. A record adds between -steps and steps, so the skewness of the noisy sum is at most 0.55 steps / scale for
 Laplace noise of a given scale. With replace-one neighbors the scale is 4 steps / epsilon, with add-remove neighbors
@@ -106,7 +106,6 @@ def fit_sums(
 
 
 def _pilot_groups(n_groups: int) -> slice:
-    """Return evenly spaced groups."""
     return slice(None, None, max(1, n_groups // _PILOT_GROUPS))
 
 

@@ -153,6 +153,11 @@ def find_mode(log_density: LogDensity, starts: Floats) -> tuple[Floats, Floats]:
     return point, np.asarray((vectors * np.maximum(roots, _LEAST_PRECISION)) @ vectors.T)
 
 
+def ess_warnings(ess: float, least: float) -> tuple[str, ...]:
+    """Return a warning if the draws of the hyperparameters have an effective sample size below ``least``."""
+    return () if ess >= least else (f"the draws of the hyperparameters are worth only {ess:.0f} independent ones",)
+
+
 def _derivatives(log_density: LogDensity, point: Floats, value: float, steps: Floats) -> tuple[Floats, Floats]:
     """Return the gradient and the Hessian by central differences."""
     d = len(point)

@@ -1,8 +1,9 @@
 """Infer the means of groups of normal numbers of unknown variance, which is the same in all groups.
 
-Given the standard deviation within groups, the noisy sums and sizes have the posterior of ``sums``. Their evidence, the
-density of the total of the noisy sums of squares (``squares``) and the prior give the posterior density of the standard
-deviation. It is computed at a few nodes that are evenly spaced on the log scale, and posteriors are averaged over them.
+Given the standard deviation within groups, the noisy sums and sizes have the posterior of ``grouped_sums``. Their
+evidence, the density of the total of the noisy sums of squares (``squares``) and the prior give the posterior density
+of the standard deviation. It is computed at a few nodes that are evenly spaced on the log scale, and posteriors are
+averaged over them.
 """
 
 from __future__ import annotations
@@ -59,7 +60,6 @@ class _Groups:
         return len(self._observation.observed)
 
     def part(self, groups: slice) -> _Groups:
-        """Return some of the groups."""
         part = replace(self._observation, observed=self._observation.observed[groups])
         return _Groups(part, self._outcome, self.pooling)
 
@@ -180,7 +180,7 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
 
 
 def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float]:
-    """Return about the posterior mean and standard deviation of the log standard deviation."""
+    """Return the approximate posterior mean and standard deviation of the log standard deviation."""
     few = groups.part(slice(None, None, max(1, len(groups) // _PILOT_GROUPS)))
     low, high = groups.range.tolist()
     center, reach, sd = (low + 3.0 * high) / 4.0, (high - low) / 2.0, high - low

@@ -1,6 +1,6 @@
 """The posterior of category probabilities of groups within larger groups.
 
-As with one level (``counts``), each category is inferred against all others, in a model of its own.
+As with one level (``grouped_counts``), each category is inferred against all others, in a model of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from scipy.special import expit
 from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
+from dpbayes_cli.inference.groups.hyperparameters import ess_warnings
 from dpbayes_cli.inference.groups.nested_counts import NestedCounts, infer_nested_counts
 from dpbayes_cli.inference.groups.nested_summary import summarize_nested
 
@@ -62,7 +63,7 @@ def infer_nested_categories(
         method=NESTED_METHOD.format(latent="latent counts"),
         monte_carlo=max(each.monte_carlo for each in summaries),
         sampler=lambda size, generator: _draw(parts, observed, size, generator, observation),
-        warnings=nested_warnings(ess),
+        warnings=ess_warnings(ess, _FEW_ESS),
         larger=LargerSummary(
             *(
                 np.concatenate([getattr(each, name) for each in larger], axis=1)
@@ -70,11 +71,6 @@ def infer_nested_categories(
             )
         ),
     )
-
-
-def nested_warnings(ess: float) -> tuple[str, ...]:
-    """Warn if few draws of the hyperparameters have most of the weight."""
-    return () if ess >= _FEW_ESS else (f"the draws of the hyperparameters are worth only {ess:.0f} independent ones",)
 
 
 def _hyperparameters(parts: list[Part], size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -149,7 +149,7 @@ def infer_nested_counts(
 
 
 def _logit(share: float, rho: float) -> float:
-    """Return the logit of a share of a correlation, which is given by its logit."""
+    """Return the logit of ``share`` times a correlation, given the logit ``rho`` of the correlation."""
     return float(logit(np.clip(share * expit(rho), 1e-6, 1.0 - 1e-6)))
 
 

@@ -119,7 +119,7 @@ def summarize_rows(rows: Floats, n_draws: int, overall: Floats, few: Distributio
         rows: means of theta, theta^2, E[theta | hyperparameters]^2, n and n^2 over draws, shape (5, n).
         n_draws: the number of draws.
         overall: draws of the mean over all groups.
-        few: distribution functions, by which the quantiles of Beta laws are corrected.
+        few: distribution functions for a few draws of the hyperparameters; they correct the quantiles of Beta laws.
     """
     moments = _Moments(rows, n_draws)
     quantiles = _quantiles(moments, _Moments(few.rows, 1), few.places, few.cdf)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.key_threshold import KeyThreshold
 
 _SURE = 1e-12
-"""Groups of so many records that they are missing with a smaller probability are always published."""
+"""If the probability that a group is not published is below this, it is treated as zero."""
 _LEAST = 1e-280
 
 

@@ -178,8 +178,8 @@ class LatentSumsSampler:
             return (-float(log_density[0]), -gradient[0]) if np.isfinite(log_density[0]) else (1e300, 0.0 * point)
 
         options: Any = {"maxiter": _MAX_SEARCH, "maxcor": 20}
-        found = minimize(objective, self._start(observed), jac=True, method="L-BFGS-B", options=options)
-        return np.asarray(found.x)
+        minimum = minimize(objective, self._start(observed), jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(minimum.x)
 
     def _rescale(self, draws: Floats) -> None:
         """Change the standardization to that of draws, shape (n_observations, n_draws, p)."""

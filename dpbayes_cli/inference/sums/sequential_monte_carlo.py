@@ -34,7 +34,7 @@ def next_power(power: Floats, log_likelihood: Floats) -> Floats:
 
 
 def distinct_share(points: Floats) -> float:
-    """Return the share of distinct points, at its smallest over populations of shape (n_observations, size, d)."""
+    """Return the smallest share of distinct points in a population, for shape (n_observations, size, d)."""
     first = np.sort(points[..., 0], axis=1)
     return float(((first[:, 1:] != first[:, :-1]).sum(axis=1) + 1).min() / first.shape[1])
 

@@ -196,7 +196,7 @@ class GroupedModel(NoisyStatistics):
         several = len(keys) > 1
         first_key, other_key = (self._cells_of(keys, group) for group in (0, -1))
         names = GroupNames(self.keys, self.component_names)
-        found = FoundGroups((KEY, values.role))
+        by_key = FoundGroups((KEY, values.role))
         if not isinstance(values, NumericColumn):
             table = TableCounts((KEY, values.role), (len(keys), len(values.levels)))
             first, second = values.levels[0], values.levels[1]
@@ -204,7 +204,7 @@ class GroupedModel(NoisyStatistics):
             largest = 1 if add_remove else 2
             if self.key_delta is None:
                 return Statistic(names, (table,), largest, witness, largest, largest_change=1)
-            return Statistic(names, (found,), largest, witness, largest, largest_change=1, shifts=((1,) * largest,))
+            return Statistic(names, (by_key,), largest, witness, largest, largest_change=1, shifts=((1,) * largest,))
         steps = values.steps
         upper, lower = values.cell(1.0), values.cell(0.0)
         witness = Witness((*first_key, upper), None if add_remove else (*other_key, lower))
@@ -220,7 +220,7 @@ class GroupedModel(NoisyStatistics):
         squared = 2 * steps**2 if add_remove else 4 * steps**2
         one_group, two_groups = (steps, steps), (steps,) * 4
         shifts = (one_group,) if add_remove else (one_group, (2 * steps,), *([two_groups] if several else []))
-        sums = SumsByGroup((KEY, values.role), len(keys)) if self.key_delta is None else found
+        sums = SumsByGroup((KEY, values.role), len(keys)) if self.key_delta is None else by_key
         largest = steps if add_remove else 2 * steps
         return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 

@@ -168,9 +168,9 @@ def interval_transform(
             return np.asarray(density @ np.exp(1j * frequencies[0] * x[:, None]))
         return np.stack([row @ np.exp(1j * u * x[:, None]) for row, u in zip(density, frequencies, strict=True)])
     at_lower, at_upper = (_beyond(mean, sd, frequencies, end) for end in (lower, upper))
-    beside = np.where(mean <= lower, at_lower - at_upper, at_upper - at_lower)
+    outside = np.where(mean <= lower, at_lower - at_upper, at_upper - at_lower)
     whole = np.exp(1j * frequencies * mean - 0.5 * (frequencies * sd) ** 2)
-    return np.asarray(np.where((mean > lower) & (mean < upper), whole - at_lower - at_upper, beside))
+    return np.asarray(np.where((mean > lower) & (mean < upper), whole - at_lower - at_upper, outside))
 
 
 def _beyond(mean: Floats, sd: float, frequencies: Floats | Complexes, end: float) -> Complexes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CANDIDATES, _MAX_BATCHES = 64, 8
 _PRIOR_DRAWS = 2000
 _LEAST_RECORDS = 20
-"""The features' covariance, on which the prior of the parameters depends, is that of at least so many records."""
+"""The features' covariance, on which the prior of the parameters depends, is that of at least this many records."""
 _MAX_SHARE_OUT = 1e-3
 _LEAST_ROOT_OF_SD, _LARGEST_ROOT_OF_SD = 0.02, 0.999
 _MIN_EIGENVALUE = 1e-12
@@ -69,8 +69,8 @@ def draw_regressions(law: RegressionCoordinates, x: Floats, size: int, rng: np.r
 def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draw parameters from the prior, and records, target first, in the units of the columns.
 
-    With the default prior, parameters are drawn again, for some time, while the target leaves its bounds in more than
-    one of 1,000 records.
+    With the default prior, parameters are drawn again, a limited number of times, if the target is out of bounds in
+    more than one of 1,000 records.
     """
     x = draw_features(law.size - 1, max(n_records, _LEAST_RECORDS), rng)
     for _ in range(_MAX_BATCHES):
@@ -99,7 +99,7 @@ def draw_plug_in(
     """Draw from the conjugate regression posterior given the nearest positive semidefinite second moments.
 
     The prior adds positive numbers to the diagonal of the moments. Thus slopes are finite and the residual sum of
-    squares is bounded from below, even if the moments are singular. In case the added numbers are lost by rounding,
+    squares is bounded from below, even if the moments are singular. Because the added numbers may be lost by rounding,
     eigenvalues of the features' correlation matrix are raised to at least 1e-12. The default prior is replaced by a
     conjugate one that weighs a hundredth of a record.
     """

@@ -54,10 +54,10 @@ def test_tails_are_sums_of_the_probabilities(name: str, scale: float) -> None:
         expected = np.array([mass[k >= each].sum() for each in t])
     else:
         expected = (stats.laplace if name == "laplace" else stats.norm).sf(t, scale=scale)
-    found = np.exp(law.log_upper_tail(t, np.array(scale)))
+    tail = np.exp(law.log_upper_tail(t, np.array(scale)))
     kept = expected > 1e-12
-    np.testing.assert_allclose(found[kept], expected[kept], rtol=2e-3 if scale > 16 else 1e-8)
-    np.testing.assert_allclose(np.exp(law.log_lower_tail(t, np.array(scale))), 1.0 - found, atol=1e-3)
+    np.testing.assert_allclose(tail[kept], expected[kept], rtol=2e-3 if scale > 16 else 1e-8)
+    np.testing.assert_allclose(np.exp(law.log_lower_tail(t, np.array(scale))), 1.0 - tail, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", CELL_LAWS)
@@ -77,10 +77,10 @@ def test_a_variance_states_the_scale_with_this_variance(law: str, variance: floa
     assert scale is not None
     if CELL_LAWS[law].is_discrete:
         z = np.arange(-2000.0, 2001.0)
-        found = float((np.exp(CELL_LAWS[law].log_density(z, np.array(scale))) * z**2).sum())
+        exact = float((np.exp(CELL_LAWS[law].log_density(z, np.array(scale))) * z**2).sum())
     else:
-        found = float((stats.laplace if law == "laplace" else stats.norm).var(scale=scale))
-    assert found == pytest.approx(variance, rel=1e-3)
+        exact = float((stats.laplace if law == "laplace" else stats.norm).var(scale=scale))
+    assert exact == pytest.approx(variance, rel=1e-3)
 
 
 def test_a_privacy_cost_states_the_scale() -> None:

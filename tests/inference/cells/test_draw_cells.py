@@ -31,12 +31,12 @@ def test_a_count_by_itself_has_the_exact_posterior(law: str, observed: float, sc
     cumulative = np.cumsum(mass)
     mean = float(mass @ counts)
     sd = float(np.sqrt(mass @ (counts - mean) ** 2))
-    found = lattices(noisy_cells([observed], law, scale), np.array([0]))
-    assert found.moments()[0][0] == pytest.approx(mean, abs=2e-3 * sd)
-    assert found.moments()[1][0] == pytest.approx(sd, rel=2e-3)
+    count = lattices(noisy_cells([observed], law, scale), np.array([0]))
+    assert count.moments()[0][0] == pytest.approx(mean, abs=2e-3 * sd)
+    assert count.moments()[1][0] == pytest.approx(sd, rel=2e-3)
     for level in (0.05, 0.5, 0.95):
         exact = int(np.searchsorted(cumulative, level))
-        assert abs(int(found.quantile(level)[0]) - exact) <= (0 if scale < 16 else 0.01 * sd + 1)
+        assert abs(int(count.quantile(level)[0]) - exact) <= (0 if scale < 16 else 0.01 * sd + 1)
 
 
 @ALL_LAWS

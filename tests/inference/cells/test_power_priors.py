@@ -39,12 +39,12 @@ def test_published_counts_are_calibrated_and_naive_ones_are_not(law: str, listed
     assert_uniform(ranks(cells, truth, rng))
     naive = replace(cells, prior=np.full(len(truth), -1))
     assert_not_uniform(ranks(naive, truth, rng)[seen])
-    found, flat = (lattices(each, np.flatnonzero(seen)) for each in (cells, naive))
-    bias = [float((each.moments()[0] - truth[seen]).mean()) for each in (found, flat)]
+    learned, flat = (lattices(each, np.flatnonzero(seen)) for each in (cells, naive))
+    bias = [float((each.moments()[0] - truth[seen]).mean()) for each in (learned, flat)]
     assert abs(bias[0]) < 0.6
     assert bias[1] > 4.0
     covered = [
-        ((each.quantile(0.05) <= truth[seen]) & (truth[seen] <= each.quantile(0.95))).mean() for each in (found, flat)
+        ((each.quantile(0.05) <= truth[seen]) & (truth[seen] <= each.quantile(0.95))).mean() for each in (learned, flat)
     ]
     assert covered[0] > 0.88
     assert covered[1] < 0.8
@@ -56,16 +56,16 @@ def test_a_sum_of_many_small_counts_needs_the_learned_prior() -> None:
     rng = np.random.default_rng(23)
     truth = np.minimum(rng.zipf(2.0, 2000) - 1, 10**5)
     observed = add_noise(truth, "discrete-laplace", 4.0, rng)
-    found = []
+    errors = []
     for power_law in (True, False):
         cells = noisy_cells(observed, "discrete-laplace", 4.0, power_law=power_law)
         quantity = Quantity(unchanged, 1, 1, np.arange(2000), np.zeros(2000, dtype=np.int64), FREE)
         summary = summarize(cells, quantity, 1000, 0.9, rng)
-        found.append(abs(float(summary.mean[0, 0] - truth.sum()) / float(summary.sd[0, 0])))
+        errors.append(abs(float(summary.mean[0, 0] - truth.sum()) / float(summary.sd[0, 0])))
         if power_law:
             assert_uniform(ranks(cells, truth, rng))
-    assert found[0] < 6.1
-    assert found[1] > 20.0
+    assert errors[0] < 6.1
+    assert errors[1] > 20.0
 
 
 def test_the_exponent_is_found() -> None:

@@ -127,8 +127,8 @@ def test_intervals_of_rates_of_tables_that_the_prior_does_not_expect(size: float
     successes = rng.binomial(records, truth)
     observed = add_noise(np.stack([successes, records - successes]), "discrete-laplace", scale, rng)
     cells = noisy_cells(observed.ravel(), "discrete-laplace", scale)
-    found = summarize(cells, in_rows(2500, 2, rate(probabilities, of_whole=False)), 1000, 0.9, rng)
-    assert least < ((found.low[:, 0] <= truth) & (truth <= found.high[:, 0])).mean() < 0.96
+    summary = summarize(cells, in_rows(2500, 2, rate(probabilities, of_whole=False)), 1000, 0.9, rng)
+    assert least < ((summary.low[:, 0] <= truth) & (truth <= summary.high[:, 0])).mean() < 0.96
 
 
 @pytest.mark.slow
@@ -137,14 +137,14 @@ def test_intervals_of_rates_of_tables_that_the_prior_does_not_expect(size: float
 def test_counts_with_a_known_total_are_calibrated(law: str) -> None:
     """Four counts, uniformly drawn among those that add up to 30."""
     rng = np.random.default_rng(13)
-    found = []
+    ranks = []
     for _ in range(600):
         bars = np.sort(rng.choice(33, 3, replace=False))
         truth = np.diff([-1, *bars, 33]) - 1
         cells = noisy_cells(add_noise(truth, law, 4.0, rng), law, 4.0)
         draws = draw_cells(cells, with_total(30, 0, 1, 2, 3), np.arange(4), 199, rng)
-        found.append(shares_of_draws_below(draws, truth, rng)[0])
-    assert_uniform(found)
+        ranks.append(shares_of_draws_below(draws, truth, rng)[0])
+    assert_uniform(ranks)
 
 
 def test_exact_counts_give_conjugate_posteriors() -> None:
@@ -174,7 +174,7 @@ def test_a_quantity_does_not_depend_on_how_its_groups_are_divided(monkeypatch: p
 
 def test_counts_that_nothing_links_are_exact() -> None:
     cells = noisy_cells([5.0, 90.0])
-    found = summarize(cells, in_rows(2, 1, unchanged), 100, 0.9, np.random.default_rng(16))
-    assert found.is_exact
-    assert found.mean[1, 0] == pytest.approx(90.0, abs=1e-9)
-    assert (found.low[1, 0], found.high[1, 0]) == (85.0, 95.0)
+    summary = summarize(cells, in_rows(2, 1, unchanged), 100, 0.9, np.random.default_rng(16))
+    assert summary.is_exact
+    assert summary.mean[1, 0] == pytest.approx(90.0, abs=1e-9)
+    assert (summary.low[1, 0], summary.high[1, 0]) == (85.0, 95.0)

@@ -72,9 +72,9 @@ def test_sums_over_the_noise_agree_with_full_sums(noise: NoiseLaw, values: tuple
     full, full_logs = CountGrid(*counts).tables(law)
     kernels = [np.exp(noise.log_pmf(observed[:, [i]] - counts[i])) for i in range(2)]
     exact = np.einsum("us,sf,uf->u", kernels[0], full[0], kernels[1]) * np.exp(full_logs - logs)
-    found = pairs.sums(tables)[0][pairs.pair_of]
+    sums = pairs.sums(tables)[0][pairs.pair_of]
     largest = [kernel.max(axis=1) for kernel in kernels]
-    assert np.allclose(found, exact / largest[0] / largest[1], rtol=1e-4)
+    assert np.allclose(sums, exact / largest[0] / largest[1], rtol=1e-4)
 
 
 def test_blocks_of_large_groups_have_the_likelihood_of_one_table() -> None:

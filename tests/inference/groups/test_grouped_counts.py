@@ -59,15 +59,15 @@ def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> No
     pairs, prior = noisy_pairs(OBSERVED, (component_noise(noise, 1),) * 2), BinaryPrior(1.0, 1.0, True)
     law = prior.law(points)
     s, f = pairs.successes.nodes, pairs.failures.nodes
-    found = []
+    conditional = []
     for i in range(len(points)):
         table, _ = pairs.grid.tables(law.part(slice(i, i + 1)))
         below = beta_cdf_tables(thresholds, float(law.a[i]), float(law.b[i]), s, f)
-        found.append((pairs.sums(below * table) / pairs.sums(table))[:, pairs.pair_of].T)
+        conditional.append((pairs.sums(below * table) / pairs.sums(table))[:, pairs.pair_of].T)
     weights = [normalized(logs), normalized(prior.log_density(points) + pairs.log_likelihood(law))]
     exact, ours = (
         w[:, None, None] * np.diff(np.array(each), axis=2, prepend=0.0, append=1.0)
-        for w, each in zip(weights, (cdfs, found), strict=True)
+        for w, each in zip(weights, (cdfs, conditional), strict=True)
     )
     assert (np.abs(exact - ours).sum(axis=(0, 2)) / 2.0).max() < 1e-4
     reported, _ = distribution_functions(pairs, law, logit(thresholds), expit(points[:, 0]))
@@ -80,9 +80,9 @@ def test_distribution_functions_of_small_groups_are_those_of_tables(may_be_empty
     law = BinaryPrior(1.0, 1.0, True).law(np.array([[0.3, 1.0, 0.1, 0.7]]))
     below = beta_cdf_tables(THRESHOLDS, float(law.a[0]), float(law.b[0]), pairs.successes.nodes, pairs.failures.nodes)
     table, _ = pairs.grid.tables(law)
-    found, above = distribution_functions(pairs, law, logit(THRESHOLDS), THRESHOLDS[3:4])
-    np.testing.assert_allclose(found, pairs.sums(below * table) / pairs.sums(table), atol=4e-3)
-    np.testing.assert_allclose(above, 1.0 - found[3], atol=1e-6)
+    cdf, above = distribution_functions(pairs, law, logit(THRESHOLDS), THRESHOLDS[3:4])
+    np.testing.assert_allclose(cdf, pairs.sums(below * table) / pairs.sums(table), atol=4e-3)
+    np.testing.assert_allclose(above, 1.0 - cdf[3], atol=1e-6)
 
 
 def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
@@ -92,10 +92,10 @@ def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
     points = groups.hyperparameters.points
     logs, means, _, cdfs = enumerate_groups(OBSERVED, noise, points[::4], THRESHOLDS, 40)
     law = groups.prior.law(points[::4])
-    found = groups.prior.log_density(points[::4]) + groups.blocks.log_likelihood(law)
+    computed = groups.prior.log_density(points[::4]) + groups.blocks.log_likelihood(law)
     weights = groups.hyperparameters.weights[::4]
     is_exact = (weights > 1e-6) & (points[::4, 3] < 8.0)  # larger log shapes count as 8
-    assert np.ptp((found - logs)[is_exact]) < 1e-4
+    assert np.ptp((computed - logs)[is_exact]) < 1e-4
     summary = groups.summarize(rng)
     mean = weights @ means / weights.sum()
     assert np.abs(summary.means - mean).max() < 0.15 * summary.sds.min()

@@ -82,8 +82,8 @@ def test_hyperparameters_and_larger_groups_agree_with_quadrature() -> None:
         assert fine**2 @ weights == pytest.approx(masses @ shares**2, abs=2e-3)
         value = np.log(np.exp(logs).mean(axis=1)).sum() + log_size_prior(mean, shape)
         expected.append(value + sum(log_expit(each) + log_expit(-each) for each in (phi, rho_larger, rho)))
-    found = log_nested_density(law, points)
-    assert np.allclose(found - found[0], np.array(expected) - expected[0], atol=4e-3)
+    log_density = log_nested_density(law, points)
+    assert np.allclose(log_density - log_density[0], np.array(expected) - expected[0], atol=4e-3)
 
 
 def test_cells_of_the_grid_have_the_mass_of_the_law() -> None:

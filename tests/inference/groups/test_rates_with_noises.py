@@ -35,10 +35,12 @@ def test_equal_noise_gives_the_posterior_of_groups() -> None:
     law = DiscreteLaplace(3.0)
     groups = NoisyGroups(GroupedCounts((1.0, 1.0)), observed, law)
     expected = infer_groups(groups, "partial", 500, np.random.default_rng(1))
-    found = infer_rates_with_noises(observed, [(law, law)], np.zeros(60, dtype=np.int64), 500, np.random.default_rng(1))
-    np.testing.assert_allclose(found.means, expected.means)
-    np.testing.assert_allclose(found.draws, expected.draws)
-    assert found.draw(7, np.random.default_rng(2)).shape == (7, 60, 1)
+    posterior = infer_rates_with_noises(
+        observed, [(law, law)], np.zeros(60, dtype=np.int64), 500, np.random.default_rng(1)
+    )
+    np.testing.assert_allclose(posterior.means, expected.means)
+    np.testing.assert_allclose(posterior.draws, expected.draws)
+    assert posterior.draw(7, np.random.default_rng(2)).shape == (7, 60, 1)
 
 
 @pytest.mark.parametrize("repeats", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.calibration])])
@@ -50,8 +52,8 @@ def test_each_kind_of_noise_is_calibrated_and_one_kind_for_all_is_not(repeats: i
     for _ in range(repeats):
         truth, observed, kind = simulated(300, rng)
         for laws, kinds in ((LAWS, kind), (LAWS[:1], np.zeros(300, dtype=np.int64))):
-            found = infer_rates_with_noises(observed, laws, kinds, 500, rng).quantiles[:, 0]
-            inside = (found[:, 0] <= truth) & (truth <= found[:, 2])
+            quantiles = infer_rates_with_noises(observed, laws, kinds, 500, rng).quantiles[:, 0]
+            inside = (quantiles[:, 0] <= truth) & (truth <= quantiles[:, 2])
             if len(laws) > 1:
                 for k in range(3):
                     covered[k] += inside[kind == k].tolist()

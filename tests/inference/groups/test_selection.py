@@ -38,8 +38,8 @@ def test_the_probability_that_a_group_is_published(noise: NoiseLaw, n_counts: in
     sizes = np.arange(1, 20_000)
     published = np.array([mass[sums >= threshold.value - step * n].sum() for n in sizes[:2000]])
     published = np.concatenate([published, np.ones(len(sizes) - 2000)])
-    found = PublishedSizes(threshold).log_probability(mean, shape)
-    for m, r, log_probability in zip(mean, shape, found, strict=True):
+    computed = PublishedSizes(threshold).log_probability(mean, shape)
+    for m, r, log_probability in zip(mean, shape, computed, strict=True):
         steps = np.log((r + sizes - 1.0) / sizes) - np.log1p(r / m)
         law = np.exp(np.cumsum(steps) - r * np.log1p(m / r))
         assert np.exp(log_probability) == pytest.approx(float(law @ published), rel=1e-3)
