@@ -215,8 +215,8 @@ def test_the_mean_of_numbers_that_are_often_at_a_bound_has_the_interval_of_its_o
     in_table = re.findall(rf"clamped mean [|]? ?- [|]? ?- [|]? ?{low} [|]? ?[0-9.]+ [|]? ?{high} ", f"{stated} {again}")
     assert len(in_table) == 2, "the table has the number of the sentence, too"
     narrow = " ".join(dpbayes("report", "out", "--interval", "0.5").out.split())
-    low, high = (float(end) for end in re.findall(r"\(50 % interval ([0-9.]+) to ([0-9.]+)\)", narrow)[0])
-    assert result.q05 < low < high < result.q95
+    lower, upper = (float(end) for end in re.findall(r"\(50 % interval ([0-9.]+) to ([0-9.]+)\)", narrow)[0])
+    assert result.q05 < lower < upper < result.q95
     assert dpbayes("verify", "out").code == 0
 
 
