@@ -38,7 +38,15 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
-from dpbayes_cli.workflow.remedies import conversion, keys_advice, level_remedies, marks_remedy, number_remedy, shell
+from dpbayes_cli.workflow.remedies import (
+    case_remedy,
+    conversion,
+    keys_advice,
+    level_remedies,
+    marks_remedy,
+    number_remedy,
+    shell,
+)
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
 
 _MUCH_MORE = 1.5
@@ -121,6 +129,8 @@ def check_file(
     if spec is not None:
         _check_spec(check, spec, table)
     else:
+        remedies = {each.name: case_remedy(each, table.path) for each in columns if each.name in stated or not stated}
+        check.advice += [f"texts of {name!r} {remedy}" for name, remedy in remedies.items() if remedy]
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
             chosen = stated[0] if stated else None
             check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, privacy)
