@@ -228,7 +228,7 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
             file = Path("utf8.csv")
         yield f"lines above the header: {layout.skipped}; remove them: {remedies.conversion(as_utf8, file)}"
     if len(check.columns) == 1 and has_blanks_between_names(layout.names):
-        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {remedies.shell(str(path))} > table.csv"
+        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {remedies.shell(str(path))} > out.csv"
     elif layout.delimiter != stated.delimiter and len(check.columns) > 1:
         flag = f"--delimiter {remedies.shell(layout.delimiter)}"
         yield f"fields are separated by {layout.delimiter!r}, not by {stated.delimiter!r}: {flag}"
