@@ -133,7 +133,7 @@ def release(
         DpbayesError: see ``errors``; after a charge, repeating the call finishes the release.
 
     Privacy: the guarantee of the plan; see ``workflow.release``.
-    Source: architecture, the ledger's protocol.
+    Source: see ``workflow.release``.
     """
     from dpbayes_cli.base.process_hardening import disable_core_dumps
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before

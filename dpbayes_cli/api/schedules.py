@@ -86,7 +86,7 @@ class ScheduledReleases:
             DpbayesError: see ``errors``; a repeated call finishes what was begun.
 
         Privacy: the account admits each release that was priced, once, and nothing else.
-        Source: design notes, schedules.
+        Source: see ``workflow.schedule``.
         """
         from dpbayes_cli.base.process_hardening import disable_core_dumps
         from dpbayes_cli.workflow.schedule import chosen_by_name, release_listed

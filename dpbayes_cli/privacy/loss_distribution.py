@@ -125,8 +125,8 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
         shift dominates all changes that it majorizes. If a guarantee stores several shifts, the pair is their upper
         envelope, because perhaps none of them dominates all others.
     Source: Kairouz, Oh and Viswanath 2015 (randomized response dominates pure and (epsilon, delta)-DP); Dong, Roth and
-        Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); design notes,
-        the privacy cost of a noise law.
+        Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); the rest is
+        derived here.
 
     Raises:
         BudgetError: the guarantee states no pair of distributions.

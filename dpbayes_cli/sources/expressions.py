@@ -332,7 +332,7 @@ class Statements:
 
         Privacy: see ``BoundedReader``. Records with the same codes are interchangeable, so they are numbered in any
             order.
-        Source: design notes, conventions (privacy units).
+        Source: derived here.
         """
         item = rows.unit
         for i, name in reversed([*enumerate(self._codes)]):

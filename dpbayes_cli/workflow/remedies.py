@@ -66,7 +66,7 @@ def level_remedies(
     if quoted := next(
         (text[0] for text, _ in invalid if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`"), ""
     ):
-        yield f"texts stand in quotes: --quote {shell(quoted)}"
+        yield f"texts are in quotes: --quote {shell(quoted)}"
     texts = [text for text, _ in profile.commonest]
     valid = {normal_cell(text): code for text, code in column.texts.items()}
     seen = {valid.get(normal_cell(text)) for text in texts}
@@ -121,7 +121,7 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
     file = shlex.quote(str(path))
     inner = text.strip("'\"`")
     if inner != text and len(text) > 1:
-        return f"numbers stand in quotes: --quote {shell(text[0])}"
+        return f"numbers are in quotes: --quote {shell(text[0])}"
     marks = guess_marks(texts)
     tried = {marks, guess_marks([text])} - {POINT}
     if marks != POINT and any(parse_number(text, marks=each) is not None for each in tried):

@@ -296,7 +296,7 @@ def release_listed(
         DpbayesError: see ``errors``; a repeated call finishes the release.
 
     Privacy: the account admits only what was priced; see ``ScheduleBudget`` and ``release``.
-    Source: design notes, schedules.
+    Source: see ``ScheduleBudget``.
     """
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
     from dpbayes_cli.workflow.release import release
