@@ -94,7 +94,7 @@ def stated(**changes: Any) -> Any:
     return json.loads(json.dumps({**SPEC, **changes}), parse_int=str, parse_float=str)
 
 
-def test_the_price_is_composed_of_bounded_range_and_that_of_the_tables() -> None:
+def test_the_cost_is_composed_of_bounded_range_and_that_of_the_tables() -> None:
     """Three edges of range 0.1 each cost 3 * 0.1^2 / 8 in zCDP, and Gaussian noise its rho."""
     gaussian = stated(mechanism="gaussian", privacy={"rho": "0.01"}, structure={"private": {"epsilon": "0.3"}})
     assert price(build_spec(gaussian)).plan.guarantee.rho == Decimal("0.01375")
@@ -128,7 +128,7 @@ def test_requests_without_a_private_tree_are_refused(dpbayes: Cli, toy: Path, le
 
 
 @pytest.mark.slow
-def test_a_plan_prints_both_prices_and_recommends_a_split(dpbayes: Cli, toy: Path) -> None:
+def test_a_plan_prints_both_costs_and_recommends_a_split(dpbayes: Cli, toy: Path) -> None:
     Path("spec.yaml").write_text(
         yaml.safe_dump(stated(privacy={"epsilon": "3"}, structure={"private": {"epsilon": "2"}}))
     )

@@ -138,7 +138,7 @@ class Budget(ABC):
         """Return the sums of charges after one more release."""
         return {lane: exact_sum([charged[lane], cost]) for lane, cost in _costs(guarantee, self.lanes).items()}
 
-    def price_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
+    def cost_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
         """Return what each of several equal releases adds to the sums that limit the account; infinite if none fits.
 
         Args:

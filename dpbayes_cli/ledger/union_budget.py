@@ -124,7 +124,7 @@ class UnionBudget(Budget):
         renyi = [(lane_of(order), self._epsilon(order, charged[lane_of(order)])) for order, _ in self.orders]
         return [("basic", charged["epsilon"]), *renyi]
 
-    def price_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
+    def cost_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
         """Return the cost of one release by the composition rule that gives the smallest epsilon for all of them."""
         one = self.added(self.nothing, guarantee)
         routes = self.routes({lane: exact_multiple(amount, times) for lane, amount in one.items()})

@@ -72,14 +72,11 @@ def level_remedies(
     seen = {valid.get(normal_cell(text)) for text in texts}
     if None not in seen or (column.spellings and len(seen) > len(column.levels)):
         return
-    by_case: dict[str, list[str]] = {}
-    for text in texts:
-        by_case.setdefault(text.casefold(), []).append(text)
-    if any(len(same) > 1 for same in by_case.values()):
-        lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
-        yield f"texts differ in upper and lower case alone; write all in lower case: {lower}"
+    if remedy := case_remedy(profile, path):
+        yield f"texts {remedy}"
         return
-    levels = [by_case.get(level.casefold(), [""])[0] for level in column.levels]
+    by_case = {text.casefold(): text for text in texts}
+    levels = [by_case.get(level.casefold(), "") for level in column.levels]
     is_clear = True
     if "success" in flags and len(levels) == len(texts) == 2 and not all(levels):
         *levels, is_clear = success_and_failure(profile)
@@ -102,6 +99,14 @@ def level_remedies(
         for level, text in zip(column.levels, levels, strict=False):
             if text and text != level:
                 yield f"{text!r} is not {level!r}: state the text with the same upper and lower case"
+
+
+def case_remedy(profile: ColumnProfile, path: Path) -> str:
+    """Return what to do if common texts of a column differ in upper and lower case alone; empty if none do."""
+    if len({text.casefold() for text, _ in profile.commonest}) == len(profile.commonest):
+        return ""
+    lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
+    return f"differ in upper and lower case alone; write all in lower case: {lower}"
 
 
 def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str) -> str:

@@ -55,11 +55,11 @@ def why_no_groups(planned: PlannedRelease, n_records: int) -> str:
     """Return why releases of groups are not simulated, one sentence; empty if they are."""
     n_groups = len(planned.model.group_keys)
     if not n_groups:
-        return "A plan does not simulate groups whose keys are found in the data; it states the price only."
+        return "A plan does not simulate groups whose keys are found in the data; it states the cost only."
     is_counts = isinstance(_model_of_group(planned).group_outcome(), GroupedCounts)
     most = _MAX_SIZE if is_counts else _MAX_NUMBERS_SIZE
     if n_records > most * n_groups:
-        return f"A plan does not simulate groups of more than {most:,} records; it states the price only."
+        return f"A plan does not simulate groups of more than {most:,} records; it states the cost only."
     return ""
 
 

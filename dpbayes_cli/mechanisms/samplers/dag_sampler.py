@@ -89,17 +89,17 @@ def discrete_sampler(
     if not isinstance(model, DiscreteBayesNet):
         concentration = require_type(model, DirichletProbabilities).concentration
         law, tempering, cover_parameters = one_row(concentration, request, Decimal(1))
-        price = BoundedRange(tempering.charged, request.draws)
-        return law, price, {**tempering.plan_parameters(request), **cover_parameters}
+        cost = BoundedRange(tempering.charged, request.draws)
+        return law, cost, {**tempering.plan_parameters(request), **cover_parameters}
     epsilon, network = request.epsilon, model.network
     total_weight = sum(model.weights, Fraction(0))
-    laws, prices, tables = [], [], {}
+    laws, costs, tables = [], [], {}
     for name, concentration, weight in zip(network.names, model.concentrations, model.weights, strict=True):
         share = Fraction(epsilon) * weight / total_weight
         table_epsilon = DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))
         law, tempered, cover = one_row(concentration, replace(request, epsilon=table_epsilon), Decimal(ROWS_TOUCHED))
         laws.append(law)
-        prices.append(tempered.charged)
+        costs.append(tempered.charged)
         tables[name] = {"likelihood_power": float(tempered.likelihood_power), "range": float(tempered.spread), **cover}
     rows = tuple(math.prod(network.shape(i)[:-1]) for i in range(len(network)))
     parameters = {
@@ -108,6 +108,6 @@ def discrete_sampler(
         "tables": tables,
         "power_applies_to": request.power_applies_to,
     }
-    charged = min(epsilon, _UP_TO_15_DIGITS.create_decimal(exact_sum(prices)))
-    shares = tuple(sorted(Counter(prices).items())) if len(prices) > 1 else ()
+    charged = min(epsilon, _UP_TO_15_DIGITS.create_decimal(exact_sum(costs)))
+    shares = tuple(sorted(Counter(costs).items())) if len(costs) > 1 else ()
     return DagSampler(tuple(laws), rows, network.sizes), BoundedRange(charged, request.draws, (), shares), parameters

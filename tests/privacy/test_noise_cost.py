@@ -108,21 +108,21 @@ def test_every_notion_covers_the_exact_trade_off(shift: tuple[tuple[float, int, 
     """The exact delta at each epsilon, by enumeration of the privacy loss, is below the one of each notion."""
     shifts = tuple(NoisyShift(Decimal(repr(scale)), change, count) for scale, change, count in shift)
     epsilon = sum(each.components * each.change / float(each.scale) for each in shifts)
-    price = PureDP(Decimal(repr(epsilon)), (shifts,))
-    assert parse_guarantee(price.serialize()) == price
-    assert compose([price]).former == compose([PureDP(price.epsilon)])
+    cost = PureDP(Decimal(repr(epsilon)), (shifts,))
+    assert parse_guarantee(cost.serialize()) == cost
+    assert compose([cost]).former == compose([PureDP(cost.epsilon)])
     loss = reduce(convolved, [loss_of(each) for each in shifts for _ in range(each.components)])
     scale = float(shifts[0].scale)
     for share in range(12):
         at = share / 12 * epsilon
         exact = sum(p * -math.expm1(at - k / scale) for k, p in loss.items() if k / scale > at)
-        assert exact <= gaussian_delta_above(float(price.mu), at)
-        assert exact <= float(price.delta_at(Decimal(repr(at)))) * (1.0 + 1e-9)
+        assert exact <= gaussian_delta_above(float(cost.mu), at)
+        assert exact <= float(cost.delta_at(Decimal(repr(at)))) * (1.0 + 1e-9)
     for order in ORDERS:
         terms = [math.log(p) + (float(order) - 1.0) * k / scale for k, p in loss.items()]
         divergence = float(np.logaddexp.reduce(terms)) / (float(order) - 1.0)
-        assert divergence == pytest.approx(float(price.rdp(order)), rel=1e-9)
-        assert divergence <= float(order * price.rho) * (1.0 + 1e-9)
+        assert divergence == pytest.approx(float(cost.rdp(order)), rel=1e-9)
+        assert divergence <= float(order * cost.rho) * (1.0 + 1e-9)
 
 
 def test_pure_guarantees_count_in_gaussian_accounts() -> None:
@@ -133,40 +133,40 @@ def test_pure_guarantees_count_in_gaussian_accounts() -> None:
 
 def test_parts_add_up_their_own_scales() -> None:
     parts = PartNoise((DiscreteLaplace(2.0), DiscreteLaplace(8.0)), (1, 2))
-    price = parts.privacy([(1, 2, 2)])
-    assert isinstance(price, PureDP)
-    assert price.shifts == ((NoisyShift(Decimal("2.0"), 1, 1), NoisyShift(Decimal("8.0"), 2, 2)),)
-    assert float(price.rho) == pytest.approx(0.125 + 2 * 0.25**2 / 2)
+    cost = parts.privacy([(1, 2, 2)])
+    assert isinstance(cost, PureDP)
+    assert cost.shifts == ((NoisyShift(Decimal("2.0"), 1, 1), NoisyShift(Decimal("8.0"), 2, 2)),)
+    assert float(cost.rho) == pytest.approx(0.125 + 2 * 0.25**2 / 2)
 
 
 @pytest.mark.parametrize("epsilon", ["1e-12", "3e-12", "700", "1000", "1.000000000070940586738288402557373046875"])
-def test_each_epsilon_that_may_be_stated_has_a_price(epsilon: str) -> None:
+def test_each_epsilon_that_may_be_stated_has_a_cost(epsilon: str) -> None:
     """The smallest epsilon, the largest, and one of 40 digits that the noise spends exactly."""
     model, policy = BetaBernoulli("1", "0", 1.0, 1.0), RecordPolicy(Neighbors.REPLACE_ONE, "0")
-    price = plan_of(Laplace(), model, policy, Decimal(epsilon)).guarantee
-    assert isinstance(price, PureDP)
-    assert price.epsilon == Decimal(epsilon)
-    assert float(price.rho) == pytest.approx(float(epsilon) ** 2 / 2, rel=1e-9)
-    assert float(price.rdp(Decimal("1.1"))) <= 1.1 * float(price.rho) * (1.0 + 1e-9)
+    cost = plan_of(Laplace(), model, policy, Decimal(epsilon)).guarantee
+    assert isinstance(cost, PureDP)
+    assert cost.epsilon == Decimal(epsilon)
+    assert float(cost.rho) == pytest.approx(float(epsilon) ** 2 / 2, rel=1e-9)
+    assert float(cost.rdp(Decimal("1.1"))) <= 1.1 * float(cost.rho) * (1.0 + 1e-9)
 
 
-def test_a_part_with_a_tiny_share_has_a_price() -> None:
+def test_a_part_with_a_tiny_share_has_a_cost() -> None:
     """A share of epsilon may be smaller than the smallest epsilon of a release."""
     weights = [Fraction(1), Fraction(1, 1000)]
     noise = noise_by_parts(Decimal("1e-10"), [1, 1], weights, lambda _, share: DiscreteLaplace.calibrate(1, share))
-    price = noise.privacy([(1, 1)])
-    assert isinstance(price, PureDP)
-    assert price.at_most(Decimal("1e-10")).epsilon == Decimal("1e-10")
+    cost = noise.privacy([(1, 1)])
+    assert isinstance(cost, PureDP)
+    assert cost.at_most(Decimal("1e-10")).epsilon == Decimal("1e-10")
     with pytest.raises(ValueError, match="cannot cost less"):
-        price.at_most(Decimal("0.99e-10"))
+        cost.at_most(Decimal("0.99e-10"))
 
 
 def test_parts_of_equal_noise_are_stored_once() -> None:
     """A ledger holds two numbers of components for a network of a thousand tables with two weights."""
     parts = PartNoise((DiscreteLaplace(2.0), DiscreteLaplace(8.0)) * 500, (1, 2) * 500)
-    price = parts.privacy([(1, 1, 0) * 500])
-    assert isinstance(price, PureDP)
-    assert price.shifts == ((NoisyShift(Decimal("2.0"), 1, 500), NoisyShift(Decimal("8.0"), 1, 500)),)
+    cost = parts.privacy([(1, 1, 0) * 500])
+    assert isinstance(cost, PureDP)
+    assert cost.shifts == ((NoisyShift(Decimal("2.0"), 1, 500), NoisyShift(Decimal("8.0"), 1, 500)),)
 
 
 @pytest.mark.parametrize("shift", [[], [["1e999", "1", "1"]], [["1e-999", "1", "1"]]])

@@ -1,4 +1,4 @@
-"""Releases that an earlier version charged at the price of randomized response keep this price."""
+"""Releases that an earlier version charged at the cost of randomized response keep this cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def earlier(place: Path) -> Iterator[pytest.MonkeyPatch]:
         yield patched
 
 
-def test_a_release_at_the_former_price_is_shown_again_and_verified(dpbayes: Cli, earlier: pytest.MonkeyPatch) -> None:
+def test_a_release_at_the_former_cost_is_shown_again_and_verified(dpbayes: Cli, earlier: pytest.MonkeyPatch) -> None:
     before, charged = dpbayes("release", *COIN, "--out", "before", "--json").json, PureDP(Decimal(1))
     earlier.undo()
     again = dpbayes("release", *COIN, "--out", "again", "--json").json
@@ -41,7 +41,7 @@ def test_a_release_at_the_former_price_is_shown_again_and_verified(dpbayes: Cli,
 
 
 @pytest.mark.parametrize("fresh", [[], ["--fresh"]])
-def test_what_was_charged_at_the_former_price_is_finished_at_it(
+def test_what_was_charged_at_the_former_cost_is_finished_at_it(
     dpbayes: Cli, earlier: pytest.MonkeyPatch, fresh: list[str]
 ) -> None:
     with earlier.context() as killed:
@@ -55,7 +55,7 @@ def test_what_was_charged_at_the_former_price_is_finished_at_it(
     assert dpbayes("verify", "out").code == 0
 
 
-def test_a_bundle_that_states_another_price_than_the_ledger_does_not_verify(
+def test_a_bundle_that_states_another_cost_than_the_ledger_does_not_verify(
     dpbayes: Cli, earlier: pytest.MonkeyPatch
 ) -> None:
     earlier.undo()
