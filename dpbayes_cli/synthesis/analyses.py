@@ -29,6 +29,9 @@ MEANING = (
     "Each interval is for the population from which the records come: it covers the uncertainty from the number of "
     "records and from the noise, if the model is right."
 )
+RELEASED_DRAWS = (
+    "The draws are those of the release; dpbayes explain {} says how they differ from draws of the posterior."
+)
 
 
 def analyze(bundle: Bundle, request: AnalysisRequest) -> Analyzed:
@@ -53,8 +56,9 @@ def analyze(bundle: Bundle, request: AnalysisRequest) -> Analyzed:
         )
     analysis = _Analysis(source.law, cut_numbers(source.law, request.bounds or {}))
     title, names, draws = analysis.run(request)
-    notes = (*analysis.notes(), MEANING)
-    warnings = (*analysis.warnings, *source.warnings)
+    meaning = RELEASED_DRAWS.format(bundle.document.mechanism) if source.analysis.drawn else MEANING
+    notes = (*analysis.notes(), *(() if source.analysis.posterior.warnings else (meaning,)))
+    warnings = (*map("WARNING: {}.".format, (*analysis.warnings, *analysis.middles())), *source.warnings)
     return Analyzed(title, names, draws, request.interval, notes, warnings, bundle.document.release_id)
 
 
@@ -106,15 +110,21 @@ class _Analysis:
         return self._regression(request)
 
     def notes(self) -> list[str]:
-        """Return how the used columns with numbers entered the analysis."""
-        notes = []
-        for i in self.used:
-            name, column = self.law.names[i], self.law.columns[i]
-            if i in self.numbers and i in self.as_numbers:
-                notes.append(f"{name} enters as the middles of its intervals, {self.numbers[i]}.")
-            elif isinstance(column, CutColumn) and i not in self.numbers:
-                notes.append(f"{name} enters as intervals; for numbers, state its bounds: --bounds {name}=LOW:HIGH.")
-        return notes
+        """Return which of the used columns entered the analysis as intervals."""
+        return [
+            f"{name} enters as intervals; for numbers, state its bounds: --bounds {name}=LOW:HIGH."
+            for i, name in enumerate(self.law.names)
+            if i in self.used and i not in self.numbers and isinstance(self.law.columns[i], CutColumn)
+        ]
+
+    def middles(self) -> list[str]:
+        """Return warnings about the used columns whose numbers are replaced by the middles of intervals."""
+        return [
+            f"{self.law.names[i]} enters as the middles of its intervals, {numbers}; the result depends on these "
+            "bounds, and its intervals do not cover what the middles change"
+            for i, numbers in self.numbers.items()
+            if i in self.used and i in self.as_numbers
+        ]
 
     def _indices(self, names: Sequence[str]) -> tuple[int, ...]:
         for name in names:
