@@ -115,7 +115,6 @@ class DelimitedSource(Source):
         return [field.strip(BLANKS) for field in fields]
 
     def _blocks(self) -> Iterator[bytes]:
-        """Yield the records of all files in order."""
         quote = self._dialect.quote.encode("ascii") if self._dialect.quoted_newlines else b""
         if self._stream is not None:
             yield from record_blocks(self._stream, skip_header=False, quote=quote)

@@ -201,7 +201,6 @@ class Statements:
 
     @property
     def _rows(self) -> Expression:
-        """The rows of the last stage."""
         return ibis.table(self._schema, name=f"stage_{len(self._stages) - 1}")
 
     def _add(self, query: Expression) -> Expression:

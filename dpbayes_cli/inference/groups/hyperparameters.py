@@ -159,7 +159,6 @@ def ess_warnings(ess: float, least: float) -> tuple[str, ...]:
 
 
 def _derivatives(log_density: LogDensity, point: Floats, value: float, steps: Floats) -> tuple[Floats, Floats]:
-    """Return the gradient and the Hessian by central differences."""
     d = len(point)
     axes = np.diag(steps)
     first, second = np.triu_indices(d, 1)

@@ -225,7 +225,6 @@ class GroupedModel(NoisyStatistics):
         return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 
     def _cells_of(self, keys: Sequence[str], group: int) -> tuple[str, ...]:
-        """Return the cells of a record of a group in the columns of keys."""
         return (keys[group],) if self.parents is None else (keys[group], self.parents.keys[group])
 
     def observation(
