@@ -97,7 +97,7 @@ def meanings_table(document: ReleaseDocument) -> ReportTable:
 
 
 def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals | None = None) -> ReportTable:
-    """Return odds ratios with their intervals; without any, there are no rows."""
+    """Return ratios with their intervals; without any, there are no rows."""
     shown = intervals or stored_intervals(document)
     stated = {} if isinstance(document.effects, UnsetType) else document.effects
     samples, rows = shown.samples, []

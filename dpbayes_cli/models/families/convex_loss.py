@@ -1,16 +1,18 @@
-"""The capability of models with a convex loss of a linear predictor: the posterior is exp(-sum of losses) * normal
-prior."""
+"""The capabilities of models with a convex loss of a linear predictor."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import Column, NumericColumn, n_codes
 from dpbayes_cli.core.design import Design, DesignRows
-from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.core.findings import Effect, Fact, Findings
 from dpbayes_cli.core.losses import CurvedLoss, Loss, QuantileLoss
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
+_LARGEST_LOG = 700.0
+"""The largest log of a ratio, so that the ratio is finite."""
 _MAX_RESIDUAL, _RESIDUALS = 2.0, 4001
 """Simulated residuals are drawn from a grid with this largest value and this number of points."""
 _MAX_ENTRIES = 1 << 22
@@ -46,19 +50,16 @@ class ConvexLossDomain(Protocol):
 
 
 @dataclass(frozen=True)
-class ConvexLossModel(Model):
-    """A Gibbs posterior of a convex loss with bounded derivatives.
-
-    The density of the posterior is proportional to exp(-beta * sum_i loss(x_i'w; y_i) - tau * |w|^2 / 2).
+class CoefficientModel(Model):
+    """A regression whose parameters are the coefficients of a design.
 
     Attributes:
         design: the map from a record's features to a row of bounded norm.
         target: the column of the target.
         loss: the loss of the linear predictor.
-        precision: tau, the prior precision of every coefficient.
+        prior: the prior of the coefficients.
     """
 
-    default_mechanism: ClassVar[str] = "gibbs-posterior"
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log (pseudo-)likelihood, so that a class has a probability."""
     counts_incomplete_records: ClassVar[bool] = True
@@ -67,13 +68,17 @@ class ConvexLossModel(Model):
     design: Design
     target: Column | NumericColumn
     loss: Loss
-    precision: float
+    prior: CoefficientLaw
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         parts = require_type(domain, ConvexLossDomain)
-        precision = require_type(prior, CoefficientPrior).precision
-        return cls(parts.design, parts.target.target(), parts.loss, precision)
+        return cls(parts.design, parts.target.target(), parts.loss, cls.coefficient_law(parts, prior))
+
+    @classmethod
+    def coefficient_law(cls, domain: ConvexLossDomain, prior: Section) -> CoefficientLaw:
+        """Return the prior of the coefficients."""
+        return require_type(prior, CoefficientPrior).law_of(domain.design)
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
@@ -110,10 +115,7 @@ class ConvexLossModel(Model):
         """Return what a coefficient means for the target, in words."""
 
     def prior_quantiles(self, levels: Floats) -> Floats:
-        import numpy as np
-        from scipy.special import ndtri
-
-        return np.tile(ndtri(levels) / self.precision**0.5, (len(self.parameters), 1))
+        return self.prior.quantiles(levels)
 
     def simulated_records(self, parameters: Sequence[float], n_records: int, rng: np.random.Generator) -> Integers:
         """Draw records whose features are independent and uniform on their domains; see ``Model``.
@@ -138,18 +140,6 @@ class ConvexLossModel(Model):
     def predictor(self, column: int, draws: Floats) -> CoefficientPredictor:
         return CoefficientPredictor(self.columns, self.column_names, column, draws, self)
 
-    def curvature(self, n_records: int, touched: int) -> Curvature:
-        """Return bounds on gradients and Hessians of the summed loss of ``n_records`` records.
-
-        Privacy: a row of the design has norm at most c, and the loss has first and second derivatives of at most
-            ``slope_bound`` and ``curvature_bound``. Hence the gradient of one record's loss has norm at most
-            slope_bound * c, its Hessian has norm at most curvature_bound * c^2, and the sum of n Hessians has norm at
-            most n * curvature_bound * c^2. An invalid record adds nothing.
-        Source: derived here.
-        """
-        c = self.design.row_norm
-        return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
-
     def predicted(self, draws: Floats, x: Any) -> Floats:
         """Return the prediction of each draw for each row: a probability of class 1, a score, or a number.
 
@@ -167,16 +157,117 @@ class ConvexLossModel(Model):
         """Convert linear predictors to predictions, elementwise."""
 
 
-class CurvedLossModel(ConvexLossModel):
-    """A model whose loss is a log likelihood with a curvature that does not depend on the target."""
+class ConvexLossModel(CoefficientModel):
+    """A Gibbs posterior of a convex loss with bounded derivatives.
+
+    The density of the posterior is proportional to exp(-beta * sum_i loss(x_i'w; y_i) - tau * |w|^2 / 2).
+    """
+
+    default_mechanism: ClassVar[str] = "gibbs-posterior"
+
+    @property
+    def precision(self) -> float:
+        """The prior precision tau of every coefficient, for samplers of the Gibbs posterior.
+
+        Raises:
+            SpecError: the prior has no such precision.
+        """
+        if self.prior.tau is None:
+            raise SpecError(
+                "this mechanism needs independent normal priors with mean 0 and the same precision",
+                where="prior",
+                hint="state precision alone, or use noisy-newton",
+            )
+        return self.prior.tau
+
+    def curvature(self, n_records: int, touched: int) -> Curvature:
+        """Return bounds on gradients and Hessians of the summed loss of ``n_records`` records.
+
+        Privacy: a row of the design has norm at most c, and the loss has first and second derivatives of at most
+            ``slope_bound`` and ``curvature_bound``. Hence the gradient of one record's loss has norm at most
+            slope_bound * c, its Hessian has norm at most curvature_bound * c^2, and the sum of n Hessians has norm at
+            most n * curvature_bound * c^2. An invalid record adds nothing.
+        Source: derived here.
+        """
+        c = self.design.row_norm
+        return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
+
+
+class CurvedLossModel(CoefficientModel):
+    """A model whose loss has a slope that is a mean minus the outcome, from which coefficients are inferred."""
 
     default_mechanism: ClassVar[str] = "noisy-newton"
-    former_default: ClassVar[str] = "gibbs-posterior"
+    ratio: ClassVar[str] = ""
+    """The ratio that the exponential of a coefficient is, such as an odds ratio; empty if it is none."""
 
     @property
     def curved_loss(self) -> CurvedLoss:
         """The loss, with its curvature."""
         return require_type(self.loss, CurvedLoss)
+
+    @property
+    def ratio_of(self) -> str:
+        """What ``ratio`` compares, in words, with a verb; empty without one."""
+        return ""
+
+    def mean(self, t: Floats) -> Floats:
+        return self.curved_loss.mean(t)
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """The ratios for a number that is higher by a round step, and for each value of a text.
+
+        The first value of a text is the one that the others are compared with. If rows are clipped there are none,
+        because a coefficient then means something else for a clipped row.
+        """
+        effects, k = [], int(self.design.intercept)
+        if not self.ratio or self.design.radius < self.design.largest:
+            return ()
+        for feature in self.design.features:
+            column = feature.column
+            if isinstance(column, NumericColumn):
+                step = 10.0 ** round(math.log10((column.upper - column.lower) / 10.0))
+                effects.append(self._of_number(column.role, k, step, step / feature.reach))
+            else:
+                of_texts = (self._of_text(column, k, i) for i in range(1, len(column.levels)))
+                effects += of_texts
+            k += len(feature.names)
+        return tuple(effects)
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        """Return the ratio that is farthest from 1."""
+        import numpy as np
+
+        findings, effects = super().findings(column, estimates), self.effects
+        if not effects:
+            return findings
+        logs = [abs(math.log(float(effect.of_samples(np.array([estimates]))[0]))) for effect in effects]
+        return replace(findings, facts=(effects[logs.index(max(logs))].fact,))
+
+    def _of_number(self, name: str, parameter: int, step: float, factor: float) -> Effect:
+        def convert(coefficient: float) -> float:
+            return math.exp(min(max(factor * coefficient, -_LARGEST_LOG), _LARGEST_LOG))
+
+        before = f"with {name} {step:g} higher, {self.ratio_of} about"
+        fact = Fact(before, parameter, "times as high", convert=convert)
+        return Effect(f"{name} + {step:g}", fact, _ratio(parameter, None, factor))
+
+    def _of_text(self, column: Column, first: int, i: int) -> Effect:
+        name, level, other = column.role, column.levels[i], column.levels[0]
+        of_samples = _ratio(first + i, first)
+        before = f"with {name} = {level}, {self.ratio_of} about"
+        fact = Fact(before, first + i, f"times as high as with {name} = {other}", of_samples=of_samples)
+        return Effect(f"{name}={level} against {other}", fact, of_samples)
+
+
+def _ratio(raised: int, lowered: int | None, factor: float = 1.0) -> Callable[[Floats], Floats]:
+    def of_samples(samples: Floats) -> Floats:
+        import numpy as np
+
+        below = 0.0 if lowered is None else samples[:, lowered]
+        return np.exp(np.clip(factor * (samples[:, raised] - below), -_LARGEST_LOG, _LARGEST_LOG))
+
+    return of_samples
 
 
 class ConvexClassModel(ConvexLossModel):
@@ -197,6 +288,13 @@ class ConvexClassModel(ConvexLossModel):
             losses = [self.loss.value(scores, np.full(len(scores), float(y))) for y in (0, 1)]
             probabilities = 1.0 / (1.0 + np.exp(np.clip(losses[1] - losses[0], -700.0, 700.0)))
         return np.asarray(rng.random(len(scores)) < probabilities, dtype=np.int64)
+
+
+class CurvedClassModel(CurvedLossModel, ConvexClassModel):
+    """A model of the probability of a class, which mechanisms for convex losses support as well."""
+
+    has_probabilities: ClassVar[bool] = True
+    former_default: ClassVar[str] = "gibbs-posterior"
 
 
 class ConvexNumberModel(ConvexLossModel):
@@ -228,7 +326,7 @@ class ConvexNumberModel(ConvexLossModel):
 class CoefficientPredictor(Predictor):
     """Predicts the target of a record by the mean of the predictions of all released draws of the coefficients."""
 
-    model: ConvexLossModel
+    model: CoefficientModel
 
     @property
     def note(self) -> str:
@@ -250,12 +348,16 @@ class CoefficientPredictor(Predictor):
         import numpy as np
 
         features = codes[:, : self.target]
-        valid = np.flatnonzero((features >= 0).all(axis=1))
-        mean = np.full(len(codes), np.nan)
+        valid = (features >= 0).all(axis=1)
+        features = np.where(valid[:, None], features, 0)
         size = max(1, _MAX_ENTRIES // max(self.model.design.width, len(self.draws)))
-        for start in range(0, len(valid), size):
-            block = valid[start : start + size]
-            mean[block] = self.model.predicted(self.draws, self.model.design.rows(features[block])).mean(axis=1)
+        starts = range(0, max(len(features), 1), size)
+        blocks = [self.block(self.model.design.rows(features[i : i + size])) for i in starts]
+        return blocks[0].joined(blocks[1:]).only_where(valid)
+
+    def block(self, rows: Any) -> Prediction:
+        """Return predictions for rows of the design."""
+        mean = self.model.predicted(self.draws, rows).mean(axis=1)
         target = self.model.target
         if isinstance(target, NumericColumn):
             return NumberPrediction(mean)
