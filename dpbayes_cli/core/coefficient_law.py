@@ -100,9 +100,9 @@ class CoefficientLaw:
         from scipy.special import ndtri, stdtrit
 
         if self.is_normal:
-            standard = ndtri(levels)
+            standard: Floats = np.asarray(ndtri(levels))
         elif self.name == "student-t":
-            standard = stdtrit(self.freedom, levels)
+            standard = np.asarray(stdtrit(self.freedom, levels))
         else:
-            standard = -np.sign(levels - 0.5) * np.log1p(-2.0 * np.abs(levels - 0.5))
+            standard = np.asarray(-np.sign(levels - 0.5) * np.log1p(-2.0 * np.abs(levels - 0.5)))
         return np.asarray(self.location[:, None] + np.array(self.scales)[:, None] * standard)

@@ -151,7 +151,7 @@ class DerivativeRows(DesignRows):
         return iter(one_round * (n_values // len(one_round)))
 
     def are_points(self, points: Sequence[Sequence[int]], n_values: int) -> bool:
-        """Return whether there is a point for each round, the first is the public one, and all are within the limits."""
+        """Return whether there is a point for each round, the first is public, and all are within the limits."""
         of_width = all(len(point) == self.width for point in points)
         within = all(abs(b) <= _LARGEST_COEFFICIENT for point in points for b in point)
         n_rounds = n_values // len(self.names(1))

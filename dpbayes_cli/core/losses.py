@@ -67,14 +67,10 @@ class CurvedLoss(Loss):
         """Return the mean minus the outcome."""
         return self.mean(t) - y
 
-    def variance(self, t: Floats) -> Floats:
-        """Return the variance of the outcome, elementwise; of an outcome of 0 or 1 unless overridden."""
-        mean = self.mean(t)
-        return mean * (1.0 - mean)
-
-    def variance_slope(self, t: Floats) -> Floats:
-        """Return the derivative of the variance, elementwise."""
-        return self.curvature(t) * (1.0 - 2.0 * self.mean(t))
+    def moments(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return mean and variance of the outcome, and their derivatives; of an outcome of 0 or 1 unless overridden."""
+        mean, curvature = self.mean(t), self.curvature(t)
+        return mean, mean * (1.0 - mean), curvature, curvature * (1.0 - 2.0 * mean)
 
     def start(self) -> float:
         """Return the intercept at the first point: a public guess that needs no data."""
@@ -170,39 +166,34 @@ class CountLoss(CurvedLoss):
         return t * sum(means) - y * t
 
     def mean(self, t: Floats) -> Floats:
-        """Return E[y] = exp(t) P(Y <= upper - 2) + upper P(Y >= upper)."""
-        rate, below, at = self._probabilities(t)
-        return rate * (below - at) + self.upper * (1.0 - below)
+        """Return E[y]."""
+        return self.moments(t)[0]
 
     def curvature(self, t: Floats) -> Floats:
         """Return exp(t) P(Y < upper)."""
-        rate, below, _ = self._probabilities(t)
-        return rate * below
+        return self.moments(t)[2]
 
-    def variance(self, t: Floats) -> Floats:
-        """Return E[y^2] - E[y]^2, where E[Y (Y - 1); Y < upper] = exp(2 t) P(Y <= upper - 3)."""
-        rate, below, at = self._probabilities(t)
-        before = at * (self.upper - 1) / rate
-        inside = rate**2 * (below - at - before) + rate * (below - at)
-        return np.maximum(inside + self.upper**2 * (1.0 - below) - self.mean(t) ** 2, 0.0)
+    def moments(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return mean and variance of the clamped count, and their derivatives.
 
-    def variance_slope(self, t: Floats) -> Floats:
-        """Return exp(t) E[(2 Y + 1); Y < upper] - 2 E[y] A''(t)."""
-        rate, below, at = self._probabilities(t)
-        return rate * (2.0 * rate * (below - at) + below - 2.0 * self.mean(t) * below)
+        They follow from E[Y; Y < upper] = rate P(Y < upper - 1) and E[Y (Y - 1); Y < upper] = rate^2 P(Y < upper - 2).
+        """
+        from scipy.special import gammaincc, gammaln
+
+        t = np.clip(t, -_LARGEST_LOG_RATE, _LARGEST_LOG_RATE)
+        rate, upper = np.exp(t), float(self.upper)
+        below = gammaincc(upper, rate)
+        at = np.exp((upper - 1.0) * t - rate - gammaln(upper))  # P(Y = upper - 1)
+        first = rate * (below - at)
+        mean = first + upper * (1.0 - below)
+        square = rate * (first - at * (upper - 1.0)) + first + upper**2 * (1.0 - below)
+        curvature = rate * below
+        variance = np.asarray(np.maximum(square - mean**2, 0.0))
+        return np.asarray(mean), variance, np.asarray(curvature), 2.0 * rate * first + curvature * (1.0 - 2.0 * mean)
 
     def start(self) -> float:
         """Return the log of a quarter of the bound, because most counts are below their bound."""
         return math.log(self.upper / 4.0)
-
-    def _probabilities(self, t: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return exp(t), P(Y < upper) and P(Y = upper - 1)."""
-        from scipy.special import gammaincc, gammaln
-
-        t = np.clip(t, -_LARGEST_LOG_RATE, _LARGEST_LOG_RATE)
-        rate = np.exp(t)
-        at = np.exp((self.upper - 1) * t - rate - gammaln(float(self.upper)))
-        return rate, np.asarray(gammaincc(float(self.upper), rate)), at
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 class NoisyNewton(Mechanism):
     """Release noisy gradients and Hessians of the log likelihood at four public points.
 
-    The first point is public; of two classes it is zero. Each other point is an estimate from the noisy numbers of the rounds before it.
+    The first point is public; for two classes it is zero. Each other point is an estimate from the noisy numbers of the
+    rounds before it.
 
     Privacy: mu-Gaussian differential privacy. Each round is a rounded Gaussian mechanism on an integer statistic, whose
         sensitivity is the same at every point; see ``sensitivities``. Points are post-processing. Under adaptive

@@ -18,6 +18,10 @@ class LogisticDomain(ClassDomain, frozen=True, kw_only=True):
         return LogisticLoss()
 
 
+class LogisticPrior(StatedPrior, frozen=True, kw_only=True):
+    """By default, coefficients are independent N(0, 1) on the scaled design."""
+
+
 class LogisticRegression(CurvedClassModel):
     """P(y = 1 | x) = sigma(x'w), by default with w ~ N(0, I / tau).
 
@@ -40,7 +44,7 @@ class LogisticRegression(CurvedClassModel):
         prefer_when="You predict one of two classes from many columns, and want probabilities.",
     )
     domain_type: ClassVar[type[Section]] = LogisticDomain
-    prior_type: ClassVar[type[Section]] = StatedPrior
+    prior_type: ClassVar[type[Section]] = LogisticPrior
     ratio: ClassVar[str] = "odds ratio"
     examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(norm=0.5, intercept=False))
 

@@ -36,6 +36,10 @@ class PoissonDomain(CountDomain, frozen=True, kw_only=True):
         return CountLoss(self.target.upper)
 
 
+class PoissonPrior(StatedPrior, frozen=True, kw_only=True):
+    """By default, coefficients are independent N(0, 1) on the scaled design, the intercept N(log(bound / 4), 4)."""
+
+
 class PoissonRegression(CurvedLossModel):
     """The count is Poisson with mean exp(x'w), and then clamped to a public bound.
 
@@ -66,7 +70,7 @@ class PoissonRegression(CurvedLossModel):
         prefer_when="You ask how the number of visits, claims or events depends on other columns.",
     )
     domain_type: ClassVar[type[Section]] = PoissonDomain
-    prior_type: ClassVar[type[Section]] = StatedPrior
+    prior_type: ClassVar[type[Section]] = PoissonPrior
     first_spec: ClassVar[Mapping[str, str]] = COUNT_SPEC
     examples: ClassVar[tuple[Example, ...]] = (count_example(), count_example(norm=0.5, intercept=False))
     ratio: ClassVar[str] = "rate ratio"
@@ -113,8 +117,8 @@ class CountPredictor(CoefficientPredictor):
 
         loss = require_type(self.model.loss, CountLoss)
         t = np.clip(np.asarray(rows @ self.draws.T), -30.0, 30.0)
-        means, rates = loss.mean(t), np.exp(t)
-        sd = np.sqrt(loss.variance(t).mean(axis=1) + means.var(axis=1))
+        (means, variances, *_), rates = loss.moments(t), np.exp(t)
+        sd = np.sqrt(variances.mean(axis=1) + means.var(axis=1))
         quantiles = np.zeros((len(t), len(LEVELS)))
         for k, level in enumerate(LEVELS):
             low, high = np.zeros(len(t)), np.full(len(t), float(loss.upper))

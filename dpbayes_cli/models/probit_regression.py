@@ -33,8 +33,12 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
         return ProbitLoss()
 
 
+class ProbitPrior(StatedPrior, frozen=True, kw_only=True):
+    """By default, coefficients are independent N(0, 1) on the scaled design."""
+
+
 class ProbitRegression(CurvedClassModel):
-    """Gibbs posterior of the loss A(t) - y * t, where t = x'w, A(t) = t * Phi(t) + phi(t), and by default w ~ N(0, I / tau).
+    """Gibbs posterior of the loss A(t) - y * t, where t = x'w and A(t) = t * Phi(t) + phi(t); by default w ~ N(0, I).
 
     If the expected loss is smallest, the probability of class 1 is A'(t) = Phi(t), as in probit regression.
 
@@ -61,5 +65,5 @@ class ProbitRegression(CurvedClassModel):
         "curvature.",
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
-    prior_type: ClassVar[type[Section]] = StatedPrior
+    prior_type: ClassVar[type[Section]] = ProbitPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)

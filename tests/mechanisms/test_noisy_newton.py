@@ -207,14 +207,14 @@ def test_one_coefficient_with_tiny_integers_never_exceeds_gaussian_dp(
         each = [np.zeros(2, dtype=int), *(np.array(held(rows, cell).derivatives(point)) for cell in cells)]
         pairs = itertools.permutations(each, 2) if policy is REPLACE else [(a, each[0]) for a in each[1:]]
         for change in {tuple(np.abs(a - b).tolist()) for a, b in pairs}:
-            losses, masses = [], []
+            differences, masses = [], []
             for law, shift in zip(laws, change, strict=True):
                 z = np.arange(-law.radius(40.0), law.radius(40.0) + 1)
                 masses.append(np.exp(law.log_pmf(z)))
-                losses.append(law.log_pmf(z) - law.log_pmf(z - shift))
-            loss, mass = np.add.outer(*losses), np.multiply.outer(*masses)
+                differences.append(law.log_pmf(z) - law.log_pmf(z - shift))
+            total, mass = np.add.outer(*differences), np.multiply.outer(*masses)
             for epsilon in (0.0, 0.5, 2.0):
-                delta = float((mass * -np.expm1(np.minimum(epsilon - loss, 0.0))).sum())
+                delta = float((mass * -np.expm1(np.minimum(epsilon - total, 0.0))).sum())
                 assert delta <= gaussian_delta(mu, epsilon) * (1.0 + 1e-9) + 1e-12
                 worst = max(worst, delta / gaussian_delta(mu, epsilon))
     assert worst > 0.5

@@ -132,8 +132,7 @@ class DerivativeDensity:
         by_n = (scaled * means).sum(axis=1)
         # the gradients: their precision-weighted mean holds the score, and the differences from it hold the noise alone
         predictors = beta @ x.T
-        loss = observation.loss
-        mean, variance, curvature = loss.mean(predictors), loss.variance(predictors), loss.curvature(predictors)
+        mean, variance, curvature, variance_slope = observation.loss.moments(predictors)
         rounds = observation.gradients.shape
         drifts = ((weights * mean) @ x)[:, None] - (weights @ self._offsets).reshape(-1, *rounds)
         rest = observation.gradients - n[:, :, None] * drifts
@@ -152,7 +151,7 @@ class DerivativeDensity:
         forces, spreads = by_drift.sum(axis=1) @ x.T, by_entry @ self._products.T
         by_weight += n * (mean * forces + variance * spreads - by_drift.reshape(len(n), -1) @ self._offsets.T)
         by_n += (by_drift * drifts).sum(axis=(1, 2)) + (by_entry * entries).sum(axis=1)
-        by_predictor = n * weights * (curvature * forces + loss.variance_slope(predictors) * spreads)
+        by_predictor = n * weights * (curvature * forces + variance_slope * spreads)
         gradient[:, : self.law.size] += self.law.gradient(law, weights, by_weight)
         gradient[:, self.law.size :] += by_predictor @ x
         if count.shape[1]:
@@ -170,4 +169,3 @@ class DerivativeDensity:
         full[:, self._rows, self._columns] = entries
         full[:, self._columns, self._rows] = entries
         return full
-

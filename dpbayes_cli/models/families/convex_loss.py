@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
@@ -197,8 +197,6 @@ class CurvedLossModel(CoefficientModel):
     """A model whose loss has a slope that is a mean minus the outcome, from which coefficients are inferred."""
 
     default_mechanism: ClassVar[str] = "noisy-newton"
-    ratio: ClassVar[str] = ""
-    """The ratio that the exponential of a coefficient is, such as an odds ratio; empty if it is none."""
 
     @property
     def curved_loss(self) -> CurvedLoss:
@@ -348,7 +346,7 @@ class CoefficientPredictor(Predictor):
         import numpy as np
 
         features = codes[:, : self.target]
-        valid = (features >= 0).all(axis=1)
+        valid = np.asarray((features >= 0).all(axis=1))
         features = np.where(valid[:, None], features, 0)
         size = max(1, _MAX_ENTRIES // max(self.model.design.width, len(self.draws)))
         starts = range(0, max(len(features), 1), size)

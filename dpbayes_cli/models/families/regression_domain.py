@@ -178,7 +178,9 @@ class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
 
     precision: Precision = 1.0
     law: Annotated[LawName, Meta(description="the law of each coefficient")] = "normal"
-    freedom: Annotated[float, Meta(ge=1.0, le=1e6, description="the degrees of freedom of Student-t laws")] = 4.0
+    freedom: Annotated[
+        Annotated[float, Meta(ge=1.0, le=1e6)] | None, Meta(description="the degrees of freedom of Student-t laws [4]")
+    ] = None
     mean: Annotated[
         dict[str, Bound], Meta(description="the location of coefficients, by name, e.g. {age: 0.5} [0]")
     ] = msgspec.field(default_factory=dict)
@@ -193,7 +195,7 @@ class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
         tuple[tuple[float, ...], ...],
         Meta(description="the correlation matrix of all coefficients of a normal law, in their order; empty for none"),
     ] = ()
-    origin: Annotated[str, Meta(description="the release of other people whose posterior this prior is")] = ""
+    origin: Annotated[str | None, Meta(description="the release of other people whose posterior this prior is")] = None
 
     def law_of(self, design: Design, start: float = 0.0) -> CoefficientLaw:
         """Return the prior of the coefficients of a design; see ``CoefficientPrior.law_of``.
@@ -226,7 +228,7 @@ class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
                 )
         is_plain = not (any(means) or self.correlations) and len(set(scales)) == 1 and self.law == "normal"
         tau = self.precision if is_plain and not self.scale else None
-        return CoefficientLaw(means, scales, self.law, self.freedom, self.correlations, tau)
+        return CoefficientLaw(means, scales, self.law, self.freedom or 4.0, self.correlations, tau)
 
 
 def check_target(name: str, features: dict[str, FeatureSection]) -> None:

@@ -37,7 +37,15 @@ def two_level_observation() -> NoisyDerivatives:
         [np.diag(sizes * m * (1.0 - m) + sd * z) for m, z, (sd, _) in zip(means, noise, hessian_sds, strict=True)]
     )
     return NoisyDerivatives(
-        TWO_LEVELS, LogisticLoss(), CoefficientLaw.common(2, 0.5), points, gradients, hessians, gradient_sds, hessian_sds, RecordCount("known", N)
+        TWO_LEVELS,
+        LogisticLoss(),
+        CoefficientLaw.common(2, 0.5),
+        points,
+        gradients,
+        hessians,
+        gradient_sds,
+        hessian_sds,
+        RecordCount("known", N),
     )
 
 
@@ -54,7 +62,7 @@ def quadrature(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
         shift = size[None, :, None] * (mean[..., None] - expit(observation.points[:, j]))
         rest = observation.gradients[:, j] - shift
         log_density -= 0.5 * np.einsum("...i,...ij,...j", rest, np.linalg.inv(covariance), rest)
-        log_density -= 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * observation.prior.precision[0, 0] * beta[:, None] ** 2
+        log_density -= 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * 0.5 * beta[:, None] ** 2
         curvature = expit(observation.points[:, j]) * expit(-observation.points[:, j])
         hessians = (observation.hessians[:, j, j] - np.outer(size, curvature)) / observation.hessian_sds[:, 0]
         densities.append(np.exp(log_density - 0.5 * (hessians**2).sum(axis=1)))
