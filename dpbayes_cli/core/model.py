@@ -224,9 +224,6 @@ class Model(ABC):
         """Return the variance of a record whose mean is known, under the model; None if the model estimates it."""
         return None
 
-    ratio: ClassVar[str] = ""
-    """What the ``effects`` are, such as an odds ratio."""
-
     @property
     def effects(self) -> tuple[Effect, ...]:
         """Numbers in the units of the data that follow from several parameters, such as odds ratios."""

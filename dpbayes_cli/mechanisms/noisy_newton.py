@@ -20,7 +20,7 @@ from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, Witness
 from dpbayes_cli.mechanisms.samplers.stated_mu import BELOW_TARGET, MuOptions, stated_mu
-from dpbayes_cli.models.families.convex_loss import CurvedLossModel
+from dpbayes_cli.models.families.curved_loss import CurvedLossModel
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian

@@ -14,7 +14,8 @@ from dpbayes_cli.core.losses import CountLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.predicted import LEVELS, PredictiveLaws
 from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.convex_loss import CoefficientPredictor, ConvexLossDomain, CurvedLossModel
+from dpbayes_cli.models.families.convex_loss import CoefficientPredictor, ConvexLossDomain
+from dpbayes_cli.models.families.curved_loss import CurvedLossModel
 from dpbayes_cli.models.families.regression_domain import COUNT_SPEC, CountDomain, StatedPrior, count_example
 
 if TYPE_CHECKING:

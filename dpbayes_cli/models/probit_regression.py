@@ -8,7 +8,7 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import ProbitLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.convex_loss import CurvedClassModel
+from dpbayes_cli.models.families.curved_loss import CurvedClassModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, StatedPrior, class_example
 
 

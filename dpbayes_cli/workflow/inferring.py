@@ -14,7 +14,7 @@ from dpbayes_cli.bundle.analysis import Analysis, analyze
 from dpbayes_cli.bundle.files import chosen_in, found_keys, payload_of, sampling_seed, stated_sampling_seed
 from dpbayes_cli.bundle.read import Bundle, analysis_of, read_bundle
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.models.families.convex_loss import CurvedLossModel
+from dpbayes_cli.models.families.curved_loss import CurvedLossModel
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.stored_spec import with_former_inference
 

@@ -107,7 +107,7 @@ def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals 
         if samples is not None:
             ends = np.quantile(effect.of_samples(samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
         rows.append([effect.name, *("-" if end is None else f"{end:.3g}" for end in ends)])
-    columns = [model.ratio or "effect", shown.heads[0], "median", shown.heads[1]]
+    columns = [next((effect.kind for effect in model.effects), ""), shown.heads[0], "median", shown.heads[1]]
     return ReportTable("Effects in the units of the data", columns, rows, len(rows), "release.json")
 
 
