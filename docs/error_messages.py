@@ -65,8 +65,6 @@ def texts(node: ast.expr | None, names: Values) -> list[str]:
         case ast.Name(id=name) if name in names:
             others = {key: value for key, value in names.items() if key != name}
             return list(dict.fromkeys(text for value in names[name] for text in texts(value, others)))
-        case ast.Subscript(value=ast.Name(id=name)) if isinstance(names.get(name, [None])[0], ast.Dict):
-            return [text for value in names[name][0].values for text in texts(value, names)]
     return ["..."]
 
 
