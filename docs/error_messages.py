@@ -143,7 +143,8 @@ def messages(module: Module, modules: Sequence[Module]) -> Iterator[tuple[str, M
             scope, names = module.scope(call), module.names(call)
             given = []
             if isinstance(scope, Function):
-                is_shared = isinstance(call.args[0], ast.Name) and not scope.name.startswith("_")
+                makes_error = isinstance(scope.body[-1], ast.Return) and scope.body[-1].value is call
+                is_shared = (makes_error or isinstance(call.args[0], ast.Name)) and not scope.name.startswith("_")
                 given = [
                     {name: [literal(value, each.names(use))] for name, value in arguments(use, scope).items()}
                     for each in (modules if is_shared else [module])
