@@ -14,7 +14,7 @@ from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, normal_cel
 from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
-from dpbayes_cli.sources.line_relation import LINE_READER, field_text, piped, split_relation
+from dpbayes_cli.sources.line_relation import LINE_READER, field_text, pipe_blocks, split_relation
 from dpbayes_cli.sources.location import share_read
 from dpbayes_cli.sources.records import (
     Dialect,
@@ -320,7 +320,8 @@ def share_done() -> float | None:
 
 def _rows(relation: Relation, query: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query, which names the relation once."""
-    with nullcontext() if relation.lines is None else piped(relation.lines()) as pipe, cursor(unreadable()) as engine:
+    lines = nullcontext() if relation.lines is None else pipe_blocks(relation.lines())
+    with lines as pipe, cursor(unreadable()) as engine:
         if pipe is not None:
             return fetch(engine, query.replace(_PIPE, f"/dev/fd/{pipe.reader}"), pipe.cut)
         engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")

@@ -21,7 +21,7 @@ from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import FileLayout
 from dpbayes_cli.spec.foreign_options import pair_of
-from dpbayes_cli.spec.public_reasons import unconfirmed
+from dpbayes_cli.spec.public_reasons import unconfirmed_value
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 
 MANY_LEVELS = 50
@@ -129,7 +129,7 @@ def spec_from_data(
         if key == "cuts":  # the profile knows no useful ones
             return _NO_CUTS if _is_measured(profile) else ""
         value = _found(profile, key, levels)
-        return unconfirmed(value) if value else ""
+        return unconfirmed_value(value) if value else ""
 
     kind = pair_of({"model": name})[0]
     head, names = [_HEAD, _FROM_DATA], list(by_name)
