@@ -245,6 +245,15 @@ class Model(ABC):
         """
         return None
 
+    def known_miscalibration(self, noise: NoiseLaw, n_records: int | None) -> tuple[str, ...]:
+        """Return a warning if, with this noise, intervals are known to miss some true parameters too often.
+
+        Args:
+            noise: the law of the noise on the statistic.
+            n_records: the public number of records; None if it is not known yet.
+        """
+        return ()
+
     @property
     def compared(self) -> tuple[int, ...]:
         """The indices of the parameters for which a simulation compares the posteriors with and without noise."""
