@@ -26,7 +26,7 @@ from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_nam
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.main import cli
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.loss_distribution import JointPrice
+from dpbayes_cli.privacy.loss_distribution import JointCost
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.release_spec import spec_type
 from dpbayes_cli.spec.structure_section import StructureSection
@@ -301,7 +301,7 @@ def python_page() -> str:
         ]
         lines += method_sections(name, subject) if inspect.isclass(subject) else []
     lines += ["", "## What the functions return", "", "The functions above return objects of these classes."]
-    for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee, PricedSchedule, JointPrice):
+    for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee, PricedSchedule, JointCost):
         properties = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
         lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
         lines += [

@@ -61,11 +61,11 @@ class ReleasedBundle:
     @cached_property
     def guarantee(self) -> Guarantee:
         """The privacy cost of the release, as it was charged."""
-        from dpbayes_cli.bundle.assemble import at_stated_price
+        from dpbayes_cli.bundle.assemble import at_stated_cost
         from dpbayes_cli.workflow.pricing import price
 
         plan = price(self.contents.spec, self.document.n_records).plan
-        return at_stated_price(plan, self.document.guarantee).guarantee
+        return at_stated_cost(plan, self.document.guarantee).guarantee
 
     @property
     def sentences(self) -> list[str]:
@@ -133,7 +133,7 @@ def release(
         DpbayesError: see ``errors``; after a charge, repeating the call finishes the release.
 
     Privacy: the guarantee of the plan; see ``workflow.release``.
-    Source: architecture, the ledger's protocol.
+    Source: see ``workflow.release``.
     """
     from dpbayes_cli.base.process_hardening import disable_core_dumps
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before

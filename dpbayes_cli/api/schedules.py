@@ -21,7 +21,7 @@ class ScheduledReleases:
     """Releases that a file lists in advance, which are priced together and charged once.
 
     >>> nights = dpb.Schedule("nights.yaml", "ledger.sqlite")  # doctest: +SKIP
-    >>> nights.check().price.epsilon  # doctest: +SKIP
+    >>> nights.check().cost.epsilon  # doctest: +SKIP
     >>> nights.open()  # doctest: +SKIP
     >>> nights.run()  # doctest: +SKIP
 
@@ -42,7 +42,7 @@ class ScheduledReleases:
         return read_schedule(self._file)
 
     def check(self) -> PricedSchedule:
-        """Return the price of all releases together; this reads no data and charges nothing.
+        """Return the cost of all releases together; this reads no data and charges nothing.
 
         Raises:
             SpecError: the file or a request is wrong.
@@ -59,7 +59,7 @@ class ScheduledReleases:
             separate: why no other account of this ledger has paid for the people in these data; None: not stated.
 
         Raises:
-            BudgetError: the price is above the total, or the account is open with another schedule.
+            BudgetError: the cost is above the total, or the account is open with another schedule.
         """
         from dpbayes_cli.workflow.schedule import open_schedule
 
@@ -86,7 +86,7 @@ class ScheduledReleases:
             DpbayesError: see ``errors``; a repeated call finishes what was begun.
 
         Privacy: the account admits each release that was priced, once, and nothing else.
-        Source: design notes, schedules.
+        Source: see ``workflow.schedule``.
         """
         from dpbayes_cli.base.process_hardening import disable_core_dumps
         from dpbayes_cli.workflow.schedule import chosen_by_name, release_listed

@@ -128,8 +128,8 @@ class Plan:
     choice: PrivateChoice | None = None
     threshold: KeyThreshold | None = None
 
-    def at_price(self, charged: Guarantee) -> Plan:
-        """Return the plan with the price that an earlier version charged for it.
+    def at_cost(self, charged: Guarantee) -> Plan:
+        """Return the plan at the cost that an earlier version charged for it.
 
         Args:
             charged: the ``former`` guarantee of the plan.

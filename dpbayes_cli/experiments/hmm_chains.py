@@ -8,7 +8,7 @@ transition probabilities depend on the states alone, and cost nothing. All updat
 posterior under this power is the stationary law of the chain.
 
 Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
-sampling); design notes, private Gibbs sampling (steps in two blocks).
+sampling); the rest is derived here.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
         entries after it, or the full total. It is less than the full total only if the old ledger was read to its
         end, or if the anchor that the backup names shows that no later entry was used; see
         ``AnchoredStorage.replacing``.
-    Source: architecture, the ledger.
+    Source: derived here.
     """
     source = SqliteStorage(backup, anywhere=True)
     if backup.exists() and Path(ledger.location).exists() and backup.samefile(ledger.location):

@@ -26,7 +26,7 @@ class AnalystLimit:
 
     Privacy: the limit is a privacy filter in addition to the account's: all releases that are charged to the analyst
         together keep the guarantee of the limit. The account's total holds whatever the limits are.
-    Source: design notes, the ledger is a filter.
+    Source: derived here.
     """
 
     budget: Budget
@@ -218,7 +218,7 @@ class State:
         """Return the releases of an account, in the order of their charges.
 
         Args:
-            question: the ``question_digest`` of the releases to return; an empty text: return all releases.
+            question_digest: that of the releases to return; an empty text: return all releases.
             last: how many of the latest releases to return; None: all.
         """
         if account.whole:

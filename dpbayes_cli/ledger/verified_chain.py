@@ -29,7 +29,7 @@ class VerifiedChain:
     Privacy: nothing is appended to a ledger that does not verify, disagrees with an anchor, or whose key is not
         available. The clock is read once, before anything depends on data: every entry that is written through this
         object has that time, and no entry reveals how long a draw took.
-    Source: architecture, the ledger.
+    Source: derived here.
 
     Args:
         clock: a function that returns the time.

@@ -44,7 +44,7 @@ class NoisyNewton(Mechanism):
     Privacy: mu-Gaussian differential privacy. Each round is a rounded Gaussian mechanism on an integer statistic, whose
         sensitivity is the same at every point; see ``sensitivities``. Points are post-processing. Under adaptive
         composition the squares of mu add up.
-    Source: Dong, Roth and Su 2022, sec. 2 and 3; design notes, regression with free intervals.
+    Source: Dong, Roth and Su 2022, sec. 2 and 3; the rest is derived here.
     """
 
     name: ClassVar[str] = "noisy-newton"

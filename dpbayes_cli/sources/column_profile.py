@@ -139,7 +139,6 @@ def profile_columns(relation: Relation, names: Sequence[str], marks: NumberMarks
 
 
 def _profile_some(relation: Relation, names: Sequence[str], n: range, marks: NumberMarks) -> list[ColumnProfile]:
-    """Return the profiles of the columns with the indices ``n``."""
     cells = ", ".join(f"trim(c{i}, {literal(BLANKS)}) AS c{i}" for i in n)
     texts = f"(SELECT {cells} FROM {relation})"
     numbers = ", ".join(f"TRY_CAST({_spelled(f'c{i}', marks)} AS DOUBLE) AS d{i}" for i in n)

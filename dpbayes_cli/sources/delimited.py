@@ -55,7 +55,7 @@ class DelimitedSource(Source):
                 with opened(path) as stream:
                     headers.append(self._names(stream, str(path)))
         if any(header != headers[0] for header in headers):
-            raise SourceError("the files have different headers")
+            raise SourceError("the files have different headers", hint="give all files the same header")
         self._width, self._indices = len(headers[0]), [self._index(headers[0], name, others=names) for name in names]
         unit = self._unit
         self._unit_index = None if unit is None else self._index(headers[0], unit.column, by_position=False)
@@ -115,7 +115,6 @@ class DelimitedSource(Source):
         return [field.strip(BLANKS) for field in fields]
 
     def _blocks(self) -> Iterator[bytes]:
-        """Yield the records of all files in order."""
         quote = self._dialect.quote.encode("ascii") if self._dialect.quoted_newlines else b""
         if self._stream is not None:
             yield from record_blocks(self._stream, skip_header=False, quote=quote)

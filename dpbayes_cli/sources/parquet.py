@@ -73,7 +73,7 @@ class ParquetSource(Source):
         for name, column in zip(self._names, columns, strict=True):
             types = {dict(schema).get(name) for schema in schemas}
             if len(types) > 1:
-                raise SourceError("the files have different schemas")
+                raise SourceError("the files have different schemas", hint="write all files with the same schema")
             self._types.append(str(types.pop()))
             _check_type(self._types[-1], column)
         if self._unit is not None:

@@ -44,7 +44,7 @@ def migrated(text: str) -> tuple[str, list[RenamedKey]]:
 
 
 def with_former_mechanism(text: str) -> tuple[str, str | None]:
-    """Return a spec that names its mechanism if versions before 0.4 chose another one by default, and this mechanism.
+    """Return a spec that names its mechanism, and this mechanism, if versions before 0.4 had another default.
 
     The mechanism is None if it is named already, or is today's default too.
     """

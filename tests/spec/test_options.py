@@ -130,7 +130,7 @@ def check_page(shown: str) -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_the_template_of_every_pair_is_a_valid_spec_with_a_price() -> None:
+def test_the_template_of_every_pair_is_a_valid_spec_with_a_cost() -> None:
     """It is also valid under the JSON Schema of its pair, which editors use."""
     schema = json_schema()
     named = {

@@ -11,7 +11,7 @@ _MATHEMATICAL = frozenset("+<>=~#^&")
 
 
 def ems(text: str) -> float:
-    """Return an upper estimate of a text's width, a few rare letters apart, in units of its font size."""
+    """Return an upper estimate of a text's width in units of its font size; only a few rare letters are wider."""
     return sum(map(_letter, text))
 
 

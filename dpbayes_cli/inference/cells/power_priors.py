@@ -56,7 +56,6 @@ def learn_priors(cells: NoisyCells) -> NoisyCells:
 
 
 def _log_likelihood(cells: NoisyCells, index: Integers, exponents: Floats) -> Floats:
-    """Return the log likelihood of each exponent, given the cells of one prior."""
     observed = np.nan_to_num(cells.observed[index], nan=-np.inf)
     distinct = np.column_stack([observed, cells.scale[index], cells.suppressed_below[index]])
     _, first, number = np.unique(distinct, axis=0, return_index=True, return_counts=True)

@@ -6,7 +6,7 @@ below 4e-18 times the largest weight. If n is large and the noise is wide, weigh
 The range of s is then divided into panels, and the sum over a panel is computed by a quadrature rule with 16 nodes,
 which is exact for polynomials of degree below 16. A few thousand components suffice for n = 1e8.
 
-Source: Bernstein and Sheldon 2018 (the model), solved exactly; design notes, noise-aware inference.
+Source: Bernstein and Sheldon 2018 (the model), solved exactly here.
 """
 
 from __future__ import annotations

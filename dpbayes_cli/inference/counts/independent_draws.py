@@ -14,8 +14,7 @@ number of cells times an upper bound on their weights, and one of its cells is d
 with probability weight / bound; accepted cells are exact draws from the posterior of the counts. The prior of the
 record count is uniform.
 
-Source: design notes, noise-aware inference (exact integer updates; unknown total); von Neumann 1951 (rejection
-sampling).
+Source: von Neumann 1951 (rejection sampling); the rest is derived here.
 """
 
 from __future__ import annotations

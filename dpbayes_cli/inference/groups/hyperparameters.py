@@ -159,7 +159,6 @@ def ess_warnings(ess: float, least: float) -> tuple[str, ...]:
 
 
 def _derivatives(log_density: LogDensity, point: Floats, value: float, steps: Floats) -> tuple[Floats, Floats]:
-    """Return the gradient and the Hessian by central differences."""
     d = len(point)
     axes = np.diag(steps)
     first, second = np.triu_indices(d, 1)
@@ -174,7 +173,7 @@ def _derivatives(log_density: LogDensity, point: Floats, value: float, steps: Fl
 
 
 def _moment_proposal(sample: WeightedPoints, previous: Proposal) -> Proposal:
-    """Return a proposal with the moments of a sample; of few effective points, only as far as they are known."""
+    """Return a proposal with the moments of a sample; if few points are effective, shrunk to the previous proposal."""
     center = sample.weights @ sample.points
     rest = sample.points - center
     trust = min(1.0, sample.ess / (10.0 * len(center)))

@@ -9,7 +9,7 @@ If the noise is wide, counts are first drawn on a lattice whose step is small co
 random within the step; otherwise the draws are exact. Each row is tilted exponentially, so that the means of the
 convolutions are near the totals, where double precision is accurate; the tilts cancel.
 
-Source: design notes, noise-aware inference (exact integer updates); ``table_layout`` for the law.
+Source: derived here; ``table_layout`` for the law.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class LinearRegressionSampler(Sampler):
         depend on the data. Replacing a record changes the log weights by a function of range at most T * R, where R is
         ``LineCover.spread``. The sum of squares is computed exactly from the integer statistic. Rounding the log
         weights to decimals and the weights to integers adds less than ``GRID_SLACK``.
-    Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; design notes, sampling in finite precision.
+    Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; the rest is derived here.
     """
 
     slow_moments: ClassVar[bool] = True  # the lattice has up to a hundred thousand lines
@@ -233,9 +233,8 @@ def line_sampler(
     tempering = calibrate_power(request, spread, GRID_SLACK, Decimal(1))
     sampler = LinearRegressionSampler(line, n, tempering.likelihood_power, request.power_applies_to, cover)
     if 4.0 * (n + sum(line.prior_precision)) / line.variance > _MAX_LOG_TERMS:
-        raise SpecError(
-            "the variance is too small for exact draws with this number of records", where="domain.variance"
-        )
+        reason = "the variance is too small for exact draws with this number of records"
+        raise SpecError(reason, where="domain.variance", hint="mechanism: laplace")
     bottom, top = line.bounds[0]
     heights = [float(bottom + (top - bottom) * (float(end) + 1.0) / 2.0) for end in ends]
     parameters = {**tempering.plan_parameters(request), "support": heights, "resolution": cover.resolution}

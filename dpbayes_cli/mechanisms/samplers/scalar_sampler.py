@@ -161,7 +161,7 @@ def exact_curve(sampler: ScalarSampler) -> Points:
         at order l is [C(l S + (1 - l) S') - l C(S)] / (l - 1) + C(S'). For a fixed S it grows with |S - S'|. So only
         sums that differ by the full range of one record are compared, in both directions. The result is rounded up, and
         the effect of integer weights is added.
-    Source: design notes, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
+    Source: Geumlek et al. 2017 (the formula); the rest is derived here.
     """
     _, _, steps = sampler.model.grid
     pairs = (sampler.n_records - 1) * steps + 1
