@@ -39,6 +39,7 @@ _PROBLEMS = {
         "an entry of a list does not begin with '- '",
         "begin each entry with '- '",
     ),
+    "exceeded maximum nesting depth": (f"nested deeper than {_DEEPEST} levels", ""),
     "expected <document start>": ("a line does not fit the lines above it", "write each line as KEY: VALUE"),
 }
 """By words of the parser's message: the mistake in the spec, and what to do."""
