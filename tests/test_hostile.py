@@ -19,7 +19,7 @@ import pytest
 from dpbayes_cli.base.errors import OutputError, SourceError, SpecError, VerificationError
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, read_bundle, read_document
-from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.location import Location, open_bytes
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from tests.conftest import ROOT, Cli, cpu_limit
 
@@ -165,7 +165,7 @@ def test_a_device_is_refused_as_data(dpbayes: Cli, ledger_path: Path) -> None:
         Path("s.yaml").write_text(f"model: beta-bernoulli\ndata: {what}\nprivacy: {{epsilon: 1}}\n")
         assert dpbayes("release", "--spec", "s.yaml", "--dataset", "d").code == 4
     assert entries(ledger_path) == 0
-    with pytest.raises(SourceError, match="neither"), opened(Path("data.csv")):
+    with pytest.raises(SourceError, match="neither"), open_bytes(Path("data.csv")):
         pytest.fail("it was opened")
     assert Location("data.csv", (Path("data.csv"),)).is_stream
 

@@ -129,7 +129,7 @@ class BetaBernoulli(BetaProbability, Groupable):
             that the statistic changes by at most 1. Under replace-one with dropped records, t(x) is (1, 0), (0, 1) or
             (0, 0), so that the L1 change is at most 2. A success replaced by a failure attains both bounds. Under
             add-remove, ||t(x)||_1 <= 1, attained by a success.
-        Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, if n is public).
+        Source: Foulds et al. 2016 and Zhang et al. 2016, corrected (one number, not a pair, if n is public).
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE

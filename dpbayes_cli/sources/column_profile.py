@@ -14,7 +14,7 @@ from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, normal_cel
 from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
-from dpbayes_cli.sources.line_relation import LINE_READER, field_text, piped, split_relation
+from dpbayes_cli.sources.line_relation import LINE_READER, field_text, pipe_blocks, split_relation
 from dpbayes_cli.sources.location import share_read
 from dpbayes_cli.sources.records import (
     Dialect,
@@ -139,7 +139,6 @@ def profile_columns(relation: Relation, names: Sequence[str], marks: NumberMarks
 
 
 def _profile_some(relation: Relation, names: Sequence[str], n: range, marks: NumberMarks) -> list[ColumnProfile]:
-    """Return the profiles of the columns with the indices ``n``."""
     cells = ", ".join(f"trim(c{i}, {literal(BLANKS)}) AS c{i}" for i in n)
     texts = f"(SELECT {cells} FROM {relation})"
     numbers = ", ".join(f"TRY_CAST({_spelled(f'c{i}', marks)} AS DOUBLE) AS d{i}" for i in n)
@@ -321,7 +320,8 @@ def share_done() -> float | None:
 
 def _rows(relation: Relation, query: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query, which names the relation once."""
-    with nullcontext() if relation.lines is None else piped(relation.lines()) as pipe, cursor(unreadable()) as engine:
+    lines = nullcontext() if relation.lines is None else pipe_blocks(relation.lines())
+    with lines as pipe, cursor(unreadable()) as engine:
         if pipe is not None:
             return fetch(engine, query.replace(_PIPE, f"/dev/fd/{pipe.reader}"), pipe.cut)
         engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")

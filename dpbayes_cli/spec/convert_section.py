@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.base.errors import SpecError, joined, nearest
+from dpbayes_cli.base.errors import SpecError, join_mistakes, nearest
 from dpbayes_cli.base.numeric import decimal_text, float_text, parse_decimal
 from dpbayes_cli.core.section import YAML_SCALAR, Section
 
@@ -78,7 +78,7 @@ def convert_section(document: Any, kind: type[Kind], place: str = "") -> Kind:
     try:
         return msgspec.convert(document, kind, strict=False)
     except (msgspec.ValidationError, SpecError) as error:
-        raise joined([*find_mistakes(document, kind, place)] or [SpecError(str(error), where=place)]) from None
+        raise join_mistakes([*find_mistakes(document, kind, place)] or [SpecError(str(error), where=place)]) from None
 
 
 def find_mistakes(document: Any, kind: Any, place: str = "", how_to_state: HowToState | None = None) -> list[SpecError]:

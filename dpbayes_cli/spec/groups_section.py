@@ -203,7 +203,6 @@ def read_keys(path: Path, column: Any) -> list[Any]:
 
 
 def _unquoted(line: str, number: int) -> str:
-    """Return the key in a line."""
     if not line.startswith('"'):
         return line
     quoted = _QUOTED.fullmatch(line)

@@ -36,9 +36,9 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
+from dpbayes_cli.workflow import remedies
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
-from dpbayes_cli.workflow.remedies import conversion, keys_advice, level_remedies, marks_remedy, number_remedy, shell
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
 
 _MUCH_MORE = 1.5
@@ -121,6 +121,9 @@ def check_file(
     if spec is not None:
         _check_spec(check, spec, table)
     else:
+        shown = [each for each in columns if each.name in stated or not stated]
+        by_case = {each.name: remedies.case_remedy(each, table.path) for each in shown}
+        check.advice += [f"texts of {name!r} {remedy}" for name, remedy in by_case.items() if remedy]
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
             chosen = stated[0] if stated else None
             check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, privacy)
@@ -205,7 +208,7 @@ def spec_of_data(location: Location, column: str | None = None, model: str | Non
         SourceError: the location is not one file that a release can read, or no model suits the column.
     """
     table = Table(location)
-    if table.layout is not None and (command := conversion(table.layout, table.path)):
+    if table.layout is not None and (command := remedies.conversion(table.layout, table.path)):
         raise SourceError("a release cannot read the file as it is", hint=f"convert it first: {command}")
     return suggested_spec(str(table.path), table, table.profiles(), column, model)
 
@@ -218,21 +221,21 @@ def _only_file(location: Location) -> Path:
 
 def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
     if not layout.is_utf8:
-        yield f"the file is {_encoding_text(layout)}; convert it: {conversion(layout, path)}"
+        yield f"the file is {_encoding_text(layout)}; convert it: {remedies.conversion(layout, path)}"
     if layout.skipped:
         as_utf8, file = replace(layout, encoding=UTF8), path
         if not layout.is_utf8:
             file = Path("utf8.csv")
-        yield f"lines above the header: {layout.skipped}; remove them: {conversion(as_utf8, file)}"
+        yield f"lines above the header: {layout.skipped}; remove them: {remedies.conversion(as_utf8, file)}"
     if len(check.columns) == 1 and has_blanks_between_names(layout.names):
-        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {shell(str(path))} > table.csv"
+        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {remedies.shell(str(path))} > out.csv"
     elif layout.delimiter != stated.delimiter and len(check.columns) > 1:
-        flag = f"--delimiter {shell(layout.delimiter)}"
+        flag = f"--delimiter {remedies.shell(layout.delimiter)}"
         yield f"fields are separated by {layout.delimiter!r}, not by {stated.delimiter!r}: {flag}"
     if layout.quote != stated.quote:
-        yield f"texts are quoted by {layout.quote!r}, not by {stated.quote!r}: --quote {shell(layout.quote)}"
+        yield f"texts are quoted by {layout.quote!r}, not by {stated.quote!r}: --quote {remedies.shell(layout.quote)}"
     if layout.marks not in {stated.marks, POINT}:
-        yield marks_remedy(layout.marks)
+        yield remedies.marks_remedy(layout.marks)
     if not layout.header and stated.header:
         yield f"the file has no header; name its columns: --no-header --columns {','.join(layout.names)}"
     if check.wrong_lines:
@@ -263,7 +266,7 @@ def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
         if name not in names and _index(names, name, ()) is None:
             same = [each for each in names if each.casefold().strip() == name.casefold().strip()]
             yield f"there is no column {name!r}; " + (
-                f"write --column {shell(same[0])}" if same else nearest(name, names)
+                f"write --column {remedies.shell(same[0])}" if same else nearest(name, names)
             )
 
 
@@ -296,10 +299,12 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         if isinstance(column, Column) and column.finds_keys:
             advice = ["these records count in no group"] * (invalid > 0)
         elif invalid and isinstance(column, Column):
-            advice += level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
+            advice += remedies.level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
         elif invalid:
             texts = [text for text, _ in commonest if text]
-            advice += dict.fromkeys(filter(None, map(partial(number_remedy, column, texts, table.path), texts)))
+            advice += dict.fromkeys(
+                filter(None, map(partial(remedies.number_remedy, column, texts, table.path), texts))
+            )
         if isinstance(column, NumericColumn) and any(beyond := count_beyond(relation, index, column, marks)):
             advice.append(_beyond_bounds(column, profile, beyond))
         elif not invalid and not isinstance(column, Column) and marks == POINT and are_grouped(relation, index):
@@ -312,7 +317,7 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
     if spec.key_delta is not None and len(indices) == len(model.columns):
         with suppress(SpecError):  # no epsilon is stated yet
             least = price(spec).plan.parameters["key_records"]
-            check.advice.append(keys_advice(*count_keys(relation, indices, least), least))
+            check.advice.append(remedies.keys_advice(*count_keys(relation, indices, least), least))
 
 
 def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:

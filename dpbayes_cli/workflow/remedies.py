@@ -66,20 +66,17 @@ def level_remedies(
     if quoted := next(
         (text[0] for text, _ in invalid if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`"), ""
     ):
-        yield f"texts stand in quotes: --quote {shell(quoted)}"
+        yield f"texts are in quotes: --quote {shell(quoted)}"
     texts = [text for text, _ in profile.commonest]
     valid = {normal_cell(text): code for text, code in column.texts.items()}
     seen = {valid.get(normal_cell(text)) for text in texts}
     if None not in seen or (column.spellings and len(seen) > len(column.levels)):
         return
-    by_case: dict[str, list[str]] = {}
-    for text in texts:
-        by_case.setdefault(text.casefold(), []).append(text)
-    if any(len(same) > 1 for same in by_case.values()):
-        lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
-        yield f"texts differ in upper and lower case alone; write all in lower case: {lower}"
+    if remedy := case_remedy(profile, path):
+        yield f"texts {remedy}"
         return
-    levels = [by_case.get(level.casefold(), [""])[0] for level in column.levels]
+    by_case = {text.casefold(): text for text in texts}
+    levels = [by_case.get(level.casefold(), "") for level in column.levels]
     is_clear = True
     if "success" in flags and len(levels) == len(texts) == 2 and not all(levels):
         *levels, is_clear = success_and_failure(profile)
@@ -104,6 +101,14 @@ def level_remedies(
                 yield f"{text!r} is not {level!r}: state the text with the same upper and lower case"
 
 
+def case_remedy(profile: ColumnProfile, path: Path) -> str:
+    """Return what to do if common texts of a column differ in upper and lower case alone; empty if none do."""
+    if len({text.casefold() for text, _ in profile.commonest}) == len(profile.commonest):
+        return ""
+    lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
+    return f"differ in upper and lower case alone; write all in lower case: {lower}"
+
+
 def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str) -> str:
     """Return a flag or a command that makes a text readable as a number; empty if none is known.
 
@@ -116,7 +121,7 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
     file = shlex.quote(str(path))
     inner = text.strip("'\"`")
     if inner != text and len(text) > 1:
-        return f"numbers stand in quotes: --quote {shell(text[0])}"
+        return f"numbers are in quotes: --quote {shell(text[0])}"
     marks = guess_marks(texts)
     tried = {marks, guess_marks([text])} - {POINT}
     if marks != POINT and any(parse_number(text, marks=each) is not None for each in tried):

@@ -239,6 +239,25 @@ def test_values_from_the_data_need_a_public_reason(dpbayes: Cli, place: Path) ->
     assert dpbayes("verify", bundle).code == 0
 
 
+def test_the_suggested_spec_of_a_regression_knows_its_target(dpbayes: Cli, place: Path) -> None:
+    rows = "".join(f"{i},{20 + i % 50},{'FM'[i % 2]},{('no', 'yes')[i % 3 == 0]}\n" for i in range(120))
+    (place / "a.csv").write_text(f"nr,age,sex,ill\n{rows}", encoding="utf-8")
+    flags = ("--model", "logistic-regression", "--column", "ill")
+    out = check(dpbayes, "a.csv", *flags)
+    assert "fill in the spec below" in " ".join(out.split())
+    spec = dpbayes("spec", "init", "logistic-regression", "--from", "a.csv", "--not-private", *flags[2:]).out
+    assert "# left out, because each cell differs, as in IDs: nr\n" in spec
+    (place / "s.yaml").write_text(spec.replace("null", "the protocol"), encoding="utf-8")
+    domain = json.loads(dpbayes("spec", "check", "s.yaml", "--json").out)["spec"]["domain"]
+    assert (domain["target"]["column"], domain["target"]["values"]) == ("ill", ["no", "yes"])
+    assert sorted(domain["features"]) == ["age", "sex"]
+
+
+def test_check_names_texts_that_differ_in_case_alone(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("x\n" + "ja\nJa\nNEIN\nnein\n" * 5, encoding="utf-8")
+    assert "texts of 'x' differ in upper and lower case alone" in " ".join(check(dpbayes, "a.csv").split())
+
+
 @pytest.mark.parametrize(
     ("cell", "advice"),
     [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.base.numeric import log_gamma_ratio, normalize
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.inference.counts.beta_mixture import _rule, beta_mixture
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -36,7 +36,7 @@ def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
     for observed, count in zip(observation.observed, (s, n - s), strict=True):
         if observed is not None:
             terms = terms + observation.noise.log_pmf(observed - count)
-    return s, normalized(terms)
+    return s, normalize(terms)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_likelihood_in_closed_form_gives_the_same_posterior_at_a_hundred_mil
     log_down, log_up = np.log1p(theta * (1 / r - 1)), np.log1p(theta * (r - 1))
     lower = stats.binom.logcdf(y, n, theta / r / np.exp(log_down)) + n * log_down + y * np.log(r)
     upper = stats.binom.logsf(y, n, theta * r / np.exp(log_up)) + n * log_up - y * np.log(r)
-    weight = normalized(np.logaddexp(lower, upper))
+    weight = normalize(np.logaddexp(lower, upper))
     assert mixture.mean == pytest.approx(float(weight @ theta), rel=1e-9)
     assert sd == pytest.approx(float(np.sqrt(weight @ (theta - mixture.mean) ** 2)), rel=1e-6)
 

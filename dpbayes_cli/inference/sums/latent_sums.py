@@ -9,7 +9,7 @@ the kinks of Laplace noise forces are smoothed. The chains still have the exact 
 reversible and preserves volume for any force that depends only on the position, and the acceptance ratio has the exact
 density.
 
-Source: Neal 2011, MCMC using Hamiltonian dynamics; design notes, regression from noisy moments.
+Source: Neal 2011, MCMC using Hamiltonian dynamics; the rest is derived here.
 """
 
 from __future__ import annotations
