@@ -74,10 +74,10 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     copy = Ledger(source, key=ledger.key)
     findings, _ = copy.findings(compare=False)
     if findings:
-        raise LedgerError(f"the backup {str(backup)!r} does not verify: {findings[0]}")
+        raise LedgerError(f"the backup {str(backup)!r} does not verify: {findings[0]}", hint="name an older one")
     entries = copy.entries()
     if not entries:
-        raise LedgerError(f"the backup {str(backup)!r} holds no entries")
+        raise LedgerError(f"the backup {str(backup)!r} holds no entries", hint="name another one")
     head = entries[-1].mark
     requested: dict[str, object] = {"kind": "restored", "reason": reason, "backup": asdict(head)}
     if done := _restored_before(ledger, requested):
