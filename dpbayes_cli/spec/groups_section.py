@@ -227,7 +227,9 @@ def _pairs_in(lines: Sequence[str], columns: Sequence[str], path: str) -> list[l
     places = [header.index(name) for name in columns]
     if any(len(row) != len(header) for row in rows):
         raise SpecError(
-            f"lines of {path!r} have different numbers of fields", where="by.values", hint="one pair a line"
+            f"the lines of {path!r} have different numbers of fields",
+            where="by.values",
+            hint="write one pair of keys in each line",
         )
     return [[row[place] for place in places] for row in rows[1:]]
 
