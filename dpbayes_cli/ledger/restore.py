@@ -58,9 +58,8 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
             written. The ledger is not changed then.
 
     Privacy: what an account has spent never falls: it is the sum of the charges in the backup and in all readable
-        entries after it, or the full total. It is less than the full total only if the old ledger was read to its
-        end, or if the anchor that the backup names shows that no later entry was used; see
-        ``AnchoredStorage.replacing``.
+        entries after it, or the full total. It is less than the full total only if the old ledger was read to its end,
+        or if the anchor that the backup names shows that no later entry was used; see ``AnchoredStorage.replacing``.
     Source: derived here.
     """
     source = SqliteStorage(backup, anywhere=True)
