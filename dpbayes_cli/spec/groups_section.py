@@ -192,6 +192,8 @@ def read_keys(path: Path, column: Any) -> list[Any]:
         reason = f"cannot read the keys {str(path)!r}: {error.strerror}"
         is_private = nearest_word(path.name, [PRIVATE]) is not None
         hint = f"did you mean {PRIVATE}? It finds the keys in the data" if is_private else near_file(path)
+        if not hint and "," in path.name:
+            hint = "write the keys into a file, one a line, or into a spec as by: {column: NAME, values: [a, b]}"
         raise SpecError(reason, where="by.values", hint=hint) from None
     except UnicodeDecodeError:
         raise SpecError(f"{str(path)!r} is not UTF-8 text", where="by.values", hint="save it as UTF-8") from None
