@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -25,7 +27,7 @@ ALSO = {
     "ValueError": (
         (
             "SpecError",
-            r"spec|models|experiments|core/(columns|design|private_)|base/(cell_gr|numeric)|privacy/dag",
+            r"spec|models|experiments|core/(columns|design|private_)|base/(cell_gr|numeric)|privacy/(dag|noisy_descent)",
         ),
         ("LedgerError", r"ledger/(replay|records|schedule)"),
         ("UsageError", r"ledger/union"),
@@ -66,21 +68,24 @@ def texts(node: ast.expr | None, names: Values) -> list[str]:
     return ["..."]
 
 
-def assigned(body: Sequence[ast.AST], call: ast.AST | None = None) -> dict[str, list[ast.expr]]:
+def assigned(body: Sequence[ast.stmt], call: ast.expr | None = None) -> dict[str, list[ast.expr]]:
     """Return the expressions that statements may have assigned to each name, up to the statement that holds a call."""
     names: dict[str, list[ast.expr]] = {}
     for statement in body:
-        blocks = [each for key, each in ast.iter_fields(statement) if isinstance(each, list) and key != "targets"]
-        is_here = call is not None and any(node is call for node in ast.walk(statement))
-        is_definition = isinstance(statement, Function | ast.ClassDef)
-        for node in () if is_here or is_definition else ast.walk(statement):
+        if call is not None and holds(statement, call):
+            blocks = [each for key, each in ast.iter_fields(statement) if isinstance(each, list) and key != "targets"]
+            inner = next((block for block in blocks if any(holds(each, call) for each in block)), [])
+            return names | assigned(inner, call)
+        for node in () if isinstance(statement, Function | ast.ClassDef) else ast.walk(statement):
             for name, value in pairs_of(node):
-                kept = [] if node is statement else names.get(name, [])
-                names[name] = [*kept, value]
-        if is_here:
-            inner = [block for block in blocks if any(node is call for each in block for node in ast.walk(each))]
-            return names | (assigned(inner[0], call) if inner else {})
+                names[name] = [*([] if node is statement else names.get(name, [])), value]
     return names
+
+
+def holds(node: ast.AST, call: ast.expr) -> bool:
+    """Return whether the lines of a statement, or of a part of it, contain those of a call."""
+    first, last = getattr(node, "lineno", math.inf), getattr(node, "end_lineno", 0)
+    return bool(first <= call.lineno <= last)
 
 
 def pairs_of(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -104,24 +109,48 @@ def arguments(call: ast.Call, function: Function) -> dict[str, ast.expr]:
     return {**dict(zip(parameters, call.args, strict=False)), **named}
 
 
-def messages(path: Path) -> Iterator[tuple[str, Message]]:
+class Module:
+    """A module of the package, with its constants, its calls, and the function that holds each call."""
+
+    def __init__(self, path: Path) -> None:
+        """Parse the module."""
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        self.place, self.constants = str(path.relative_to(PACKAGE)), assigned(tree.body)
+        self._scopes: dict[int, Function | ast.Module] = {}
+        self.uses: dict[str, list[ast.Call]] = defaultdict(list)
+        self._collect(tree, tree)
+
+    def _collect(self, node: ast.AST, scope: Function | ast.Module) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Call):
+                self._scopes[id(child)] = scope
+                self.uses[last_name(child)].append(child)
+            self._collect(child, child if isinstance(child, Function) else scope)
+
+    def scope(self, call: ast.Call) -> Function | ast.Module:
+        """Return the function that holds a call, or the module."""
+        return self._scopes[id(call)]
+
+    def names(self, call: ast.Call) -> dict[str, list[ast.expr]]:
+        """Return the expressions of the names that a call may use."""
+        return {**self.constants, **assigned(self.scope(call).body, call)}
+
+
+def messages(module: Module, modules: Sequence[Module]) -> Iterator[tuple[str, Message]]:
     """Yield kind and text of every error that a module makes with a text of its own."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    place, constants = str(path.relative_to(PACKAGE)), assigned(tree.body)
-    scopes = [node for node in ast.walk(tree) if isinstance(node, Function | ast.Module)]
-    owner = {id(call): scope for scope in scopes for call in ast.walk(scope) if isinstance(call, ast.Call)}  # innermost
-    calls = [call for call in ast.walk(tree) if isinstance(call, ast.Call)]
-    for call in calls:
-        if kind := kind_of(call, place):
-            scope = owner[id(call)]
-            names = {**constants, **assigned(scope.body, call)}
-            uses = [use for use in calls if isinstance(scope, Function) and last_name(use) == scope.name]
-            for use in uses or [None]:
-                given = {}
-                if use and isinstance(scope, Function):
-                    known = {**constants, **assigned(owner[id(use)].body, use)}
-                    given = {name: [literal(value, known)] for name, value in arguments(use, scope).items()}
-                yield from ((kind, each) for each in paired(call, {**names, **given}))
+    for call in (use for uses in module.uses.values() for use in uses):
+        if kind := kind_of(call, module.place):
+            scope, names = module.scope(call), module.names(call)
+            given = []
+            if isinstance(scope, Function):
+                makes_error = isinstance(scope.body[-1], ast.Return) and scope.body[-1].value is call
+                is_shared = (makes_error or isinstance(call.args[0], ast.Name)) and not scope.name.startswith("_")
+                given = [
+                    {name: [literal(value, each.names(use))] for name, value in arguments(use, scope).items()}
+                    for each in (modules if is_shared else [module])
+                    for use in each.uses.get(scope.name, ())
+                ]
+            yield from ((kind, each) for stated in given or [{}] for each in paired(call, {**names, **stated}))
 
 
 def literal(node: ast.expr, names: Values) -> ast.expr:
@@ -147,7 +176,7 @@ def paired(call: ast.Call, names: Values) -> Iterator[Message]:
 
 def last_name(call: ast.Call) -> str:
     """Return the name of the called function or class, without its module."""
-    return ast.unparse(call.func).rsplit(".", 1)[-1]
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def kind_of(node: ast.AST, place: str) -> str:
@@ -161,8 +190,9 @@ def kind_of(node: ast.AST, place: str) -> str:
 def errors_page() -> str:
     """Return the page that lists every error message by its exit code."""
     known: dict[str, set[Message]] = {name: set() for name in KINDS}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for name, message in messages(path):
+    modules = [Module(path) for path in sorted(PACKAGE.rglob("*.py"))]
+    for module in modules:
+        for name, message in messages(module, modules):
             known[name].add(message)
     lines = [
         "# Error messages",

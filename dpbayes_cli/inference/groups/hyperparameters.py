@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import normalize
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -123,7 +123,7 @@ def sample_around(
         values = np.concatenate([values, log_density(points[-size:])])
         mixture = np.logaddexp.reduce([each.log_density(points) for each in proposals], axis=0)
         log_mass = float(np.logaddexp.reduce(values - mixture)) - math.log(size)
-        sample = WeightedPoints(points, normalized(values - mixture), log_mass)
+        sample = WeightedPoints(points, normalize(values - mixture), log_mass)
         if (sample.ess >= least_ess and len(proposals) > 1) or len(proposals) == _MOST_ROUNDS:
             return sample
         proposals.append(_moment_proposal(sample, proposals[-1]))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalize
 from dpbayes_cli.core.noisy_observation import NoisyTable
 from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums, trim_law
 from dpbayes_cli.inference.tables.table_layout import margins_of
@@ -288,6 +288,6 @@ def _draw_totals(lattice: _Lattice, law: Law, tilt: float, n_draws: int, rng: np
         logs = np.where(totals <= table.total.n, logs, -np.inf)
     if not np.isfinite(logs.max()):
         return None
-    cumulative = np.cumsum(normalized(logs))
+    cumulative = np.cumsum(normalize(logs))
     index = np.searchsorted(cumulative, rng.random(n_draws) * cumulative[-1], side="right")
     return np.asarray(points[np.minimum(index, len(points) - 1)])

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import Floats, Integers, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalize
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, calibrate_power, weighted_moments
@@ -184,7 +184,7 @@ class LinearRegressionSampler(Sampler):
         return [tuple(coefficients[point].tolist()) for point in self.weights(values).draw(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        masses = normalized(np.array(self.exact_logs(values), dtype=np.float64))
+        masses = normalize(np.array(self.exact_logs(values), dtype=np.float64))
         return weighted_moments(masses, self.coefficients()[:, 0])
 
     def nonprivate_sd(self, values: Sequence[int]) -> float:

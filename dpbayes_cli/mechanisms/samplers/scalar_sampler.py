@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import Floats, normalized
+from dpbayes_cli.base.numeric import Floats, normalize
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import (
@@ -126,7 +126,7 @@ class ScalarSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the mean and standard deviation of a drawn cell's midpoint."""
-        return weighted_moments(normalized(self.logs(values)), self.cells)
+        return weighted_moments(normalize(self.logs(values)), self.cells)
 
 
 def grid_sampler(
