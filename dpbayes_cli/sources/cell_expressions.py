@@ -82,3 +82,8 @@ def function(name: str, arguments: tuple[str, ...], result: str) -> Any:
     one, two = (lambda first: None), (lambda first, second: None)
     kind = ibis.udf.scalar.builtin
     return kind(one if len(arguments) == 1 else two, name=name, signature=(arguments, result))
+
+
+def literal(text: str) -> str:
+    """Return an SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"

@@ -37,7 +37,7 @@ from dpbayes_cli.ledger.limits import due_notices
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.privacy.measurements import no_randomness_error
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources.packed_codes import CodeReader
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.workflow.account_prices import HALF_OF_DELTA
 from dpbayes_cli.workflow.prepare import PreparedRelease

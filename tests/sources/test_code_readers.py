@@ -23,9 +23,9 @@ from dpbayes_cli.core.columns import Column, CutColumn, NumericColumn, RecordPol
 from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness
 from dpbayes_cli.core.statistic_values import count_cells
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources import packed_codes
+from dpbayes_cli.sources import code_readers
+from dpbayes_cli.sources.code_readers import CodeReader, NumberReader
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.sources.source_for import source_for
@@ -236,7 +236,7 @@ def test_bitmaps_and_indices_count_the_same(place: Path, monkeypatch: pytest.Mon
     names = [column.role for column in columns]
     families = [tuple(family) for k in (1, 2, 3, 5) for family in itertools.permutations(names, k)][::7]
     for most in (0, 30, 256):
-        monkeypatch.setattr(packed_codes, "_MAX_BITMAP_CELLS", most)
+        monkeypatch.setattr(code_readers, "_MAX_BITMAP_CELLS", most)
         check_codes(place / "f.csv", codes, columns, families)
 
 
