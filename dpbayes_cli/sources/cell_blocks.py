@@ -45,6 +45,7 @@ class CellBlock:
 
     Attributes:
         n_records: the number of records.
+        is_whole: whether each record is well-formed, shape (n_records,).
         data, bytes: the bytes of the records, followed by the texts of lines that were split one by one.
     """
 
@@ -66,6 +67,8 @@ class CellBlock:
             inside, n_quotes = _inside_quotes(self.bytes == quote, starts, ends)
             marks = marks[~inside.take(marks)]
         rows, fields = self._fields(marks, width, None if n_quotes is None else n_quotes % 2 == 0)
+        self.is_whole = np.zeros(self.n_records, dtype=bool)
+        self.is_whole[rows] = True
         starts, ends = starts[rows], ends[rows]
         first, last = starts, ends
         if are_lines and BOM in lines:
@@ -83,7 +86,8 @@ class CellBlock:
             begins, stops = [begin[:, i] for i in wanted], [stop[:, i] for i in wanted]
             odd = np.flatnonzero(n_around != n_quotes[rows])
         if len(odd):
-            self._split(odd, starts, ends, dialect, wanted, begins, stops)
+            split = self._split(odd, starts, ends, dialect, wanted, begins, stops)
+            self.is_whole[np.arange(self.n_records)[rows][odd]] = split
         if not isinstance(rows, slice):
             begins, stops = ([_placed(each, rows, self.n_records) for each in edges] for edges in (begins, stops))
         self._begins, self._stops = begins, stops
@@ -155,17 +159,19 @@ class CellBlock:
         wanted: Sequence[int],
         begins: list[Integers],
         stops: list[Integers],
-    ) -> None:
-        """Split lines one by one, and append the texts of their cells to the data."""
-        texts, size = [self.data], len(self.data)
+    ) -> list[bool]:
+        """Split lines one by one, and append the texts of their cells to the data; return whether each one is whole."""
+        texts, size, are_whole = [self.data], len(self.data), []
         for row, start, end in zip(rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True):
             fields = split_record(self._clean(self.data[start:end]), dialect)
+            are_whole.append(fields is not None and len(fields) == self._width)
             for i, begin, stop in zip(wanted, begins, stops, strict=True):
-                texts.append(fields[i].encode("utf-8") if fields and len(fields) == self._width else b"")
+                texts.append(fields[i].encode("utf-8") if fields and are_whole[-1] else b"")
                 begin[row], stop[row] = size, size + len(texts[-1])
                 size += len(texts[-1])
         self.data = b"".join([*texts, _PAD])
         self.bytes = np.frombuffer(self.data, np.uint8)
+        return are_whole
 
 
 def _inside_quotes(is_quote: Mask, starts: Integers, ends: Integers) -> tuple[Mask, Integers]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks, normal_cell
@@ -142,6 +143,24 @@ class ParquetSource(Source):
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
+
+
+def parquet_columns(path: Path) -> dict[str, bool]:
+    """Return for each column of a Parquet file whether it holds texts."""
+    with cursor(unreadable()) as engine, opened(path) as file:
+        rows = engine.execute(f"DESCRIBE SELECT * FROM {_relation(file.fileno())}").fetchall()
+    return {str(name): str(kind).startswith(_LONG) for name, kind, *_ in rows}
+
+
+def parquet_blocks(path: Path, names: Sequence[str]) -> Generator[CellBlock]:
+    """Yield blocks of the cells of columns, for looking at a file before a release."""
+    cells = ", ".join(_text(_quoted(name), "VARCHAR") for name in names)
+    with (
+        cursor(unreadable()) as engine,
+        opened(path) as file,
+        rows_as_csv(engine, f"SELECT {cells} FROM {_relation(file.fileno())}") as stream,
+    ):
+        yield from cell_blocks(stream, len(names))
 
 
 def _literal(descriptor: int) -> str:
