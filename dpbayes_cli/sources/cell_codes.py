@@ -6,17 +6,18 @@ in one way or the other changes the time, but not its code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, NumberMarks, normal_cell, parse_number
+from dpbayes_cli.base.cell_grammar import NumberMarks, normal_cell, parse_number
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
 from dpbayes_cli.sources.cell_blocks import IS_BLANK, CellBlock
 from dpbayes_cli.sources.lines import clean_cell
 from dpbayes_cli.sources.reader import MISSING, OUT_OF_BOUNDS
+from dpbayes_cli.sources.text_keys import TextKeys, short_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,18 +35,9 @@ _USUAL_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".
 _MAX_WORDS = 8
 """If a declared text has more than eight times as many bytes, unusual cells are compared one by one."""
 _MAX_SLOTTED = 512
-_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(8)] + [0], dtype=np.uint64)
-"""Masks of the first 0 to 7 bytes of a word."""
-_LENGTH = np.array([n << 56 for n in range(8)] + [0xFF << 56], dtype=np.uint64)
-"""The length of a text of up to 7 bytes, in the highest byte; the last entry stands for all longer texts."""
 _LAST_BYTES = np.array([((1 << 64) - 1) ^ ((1 << 8 * (8 - n)) - 1) for n in range(9)], dtype=np.uint64)
 """Masks of the last 0 to 8 bytes of a word."""
 _EACH_BYTE = 0x0101010101010101
-_IS_LONG = 1 << 63
-"""Marks the key of a text of more than 7 bytes."""
-_IS_SIGN = np.isin(np.arange(256), list(b"+-0"))
-_IS_ODD = ~np.isin(np.arange(256), [byte for byte in range(33, 127) if byte != ord(".")])
-"""Bytes without which a text that begins with no sign or zero is in normal form."""
 _BEGINS_NUMBER = np.isin(np.arange(256), list(b"+-0123456789"))
 """The first bytes of texts that may be numbers: the normal form of any other text is itself."""
 _TEN = 10.0 ** np.arange(23)
@@ -54,56 +46,6 @@ _TENS = 10 ** np.arange(17, dtype=np.uint64)
 _MAX_EXACT = 1 << 53
 _MAX_ABOVE = {8: 10**8, 16: 1000}
 """With larger leading digits, the digits of a number could be an integer beyond 64 bits."""
-
-
-class TextKeys:
-    """Gives every text, in normal form, an integer of 64 bits; equal texts have equal keys.
-
-    A text of up to 7 bytes is its own key, with its length in the highest byte. Longer texts are numbered.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[bytes, int] = {}
-        self._long: list[bytes] = []
-
-    def of_cells(self, block: CellBlock, begins: Integers, stops: Integers) -> Words:
-        """Return the keys of cells, shape (n_cells,)."""
-        lengths, n_odd = stops - begins, np.cumsum(_IS_ODD.take(block.bytes))
-        keys = _short_keys(block.words, begins, lengths)
-        odd = (
-            (lengths > 7) | (n_odd.take(stops - 1) > n_odd.take(begins - 1)) | (_IS_SIGN.take(block.bytes.take(begins)))
-        )
-        rows = np.flatnonzero(odd & (lengths > 0))
-        keys[rows] = self.of(block.cells(begins.take(rows), stops.take(rows)))
-        return keys
-
-    def of(self, cells: Iterable[bytes]) -> Words:
-        """Return the keys of cells, shape (n_cells,)."""
-        return np.array([self._numbers.get(cell) or self._key(cell) for cell in cells], dtype=np.uint64)
-
-    def texts(self, keys: Words) -> list[bytes]:
-        """Return the texts of keys, in UTF-8."""
-        pairs = zip(keys.tolist(), (keys & _FIRST_BYTES[7]).view("S8").tolist(), strict=True)
-        return [self._long[key ^ _IS_LONG] if key & _IS_LONG else short for key, short in pairs]
-
-    def _key(self, cell: bytes) -> int:
-        normal = _normal_bytes(cell)
-        key = int.from_bytes(normal, "little") | len(normal) << 56
-        if len(normal) > 7:
-            key = self._numbers.get(normal) or _IS_LONG | len(self._long)
-            if key == _IS_LONG | len(self._long):
-                self._long.append(normal)
-                self._numbers[normal] = key
-        self._numbers[cell] = key
-        return key
-
-
-def _normal_bytes(cell: bytes) -> bytes:
-    """Return the normal form of a cell in UTF-8; it is empty if the text is too long."""
-    if cell.isalnum() and not cell.startswith(b"0"):
-        return cell
-    normal = normal_cell(text) if len((text := clean_cell(cell)).encode()) <= MAX_CELL_BYTES else ""
-    return normal.encode()
 
 
 class TextRecords:
@@ -279,7 +221,7 @@ class _TextTable:
     def _keys(self, words: Words, begins: Integers, lengths: Integers) -> tuple[Words, list[Words]]:
         """Return the keys of texts, and what must be compared besides the keys: lengths and words."""
         if not self._n_words:
-            return _short_keys(words, begins, lengths), []
+            return short_keys(words, begins, lengths), []
         offsets = (np.minimum(8 * k, lengths - 8) for k in range(self._n_words))
         parts = [lengths.astype(np.uint64), *(words[begins + offset] for offset in offsets)]
         keys = np.zeros(len(begins), dtype=np.uint64)
@@ -293,12 +235,6 @@ class _TextTable:
         else:
             place = np.searchsorted(self._sorted, keys).clip(max=len(self._sorted) - 1)
         return place
-
-
-def _short_keys(words: Words, begins: Integers, lengths: Integers) -> Words:
-    """Return the bytes of texts of up to 7 bytes as integers, with their lengths in the highest bytes."""
-    limited = np.minimum(lengths, 8)
-    return words[begins] & _FIRST_BYTES.take(limited) | _LENGTH.take(limited)
 
 
 def _plain_decimals(

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.columns import Column, n_codes
-from dpbayes_cli.sources.cell_codes import TextKeys
 from dpbayes_cli.sources.reader import MISSING, Reader, Records, UnitBound
+from dpbayes_cli.sources.text_keys import TextKeys
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.columns import AnyColumn
-    from dpbayes_cli.sources.cell_codes import Words
+    from dpbayes_cli.sources.text_keys import Words
 
 _BLOCK_RECORDS = 1 << 20
 _BLOCK_ITEMS = 1 << 16

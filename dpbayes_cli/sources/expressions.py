@@ -31,10 +31,10 @@ from dpbayes_cli.sources.cell_expressions import (
     normal_text,
     sha256_text,
     with_point,
+    without_controls,
 )
 from dpbayes_cli.sources.contributions import MAX_DUPLICATES
 from dpbayes_cli.sources.imputation import impute_code
-from dpbayes_cli.sources.lines import BOM, INVALID
 from dpbayes_cli.sources.reader import OUT_OF_BOUNDS, UnitBound
 from dpbayes_cli.sources.tally import Monomial
 
@@ -52,7 +52,6 @@ _TO_ZERO = str(5**1075).rstrip("0")
 _PAIR = "\x1f"
 """Stands between the texts of a pair of keys. No key holds a control character, so a pair of cells that makes the same
 text is the same pair."""
-_CONTROLS = "".join(map(chr, [*range(1, 9), *range(10, 32), 127])) + BOM.decode()
 EVERY_RECORD = -1
 """The key under which ``keys_query`` counts each record."""
 _MAX_PRODUCT = 1 << 62
@@ -245,7 +244,7 @@ class Statements:
         for i, column in enumerate(self._columns):
             text = rows[f"text_{i}"]
             if i in self._keyed:
-                text = ibis.coalesce(normal_text(_without_controls(text)), "")
+                text = ibis.coalesce(normal_text(without_controls(text)), "")
             elif isinstance(column, Column):  # most records need no pattern: 6 s instead of 14 s for 3 million
                 usual = [normal_cell(spelled) for spelled in column.texts]
                 text = ibis.cases((text.isin(usual), text), else_=normal_text(text))
@@ -258,7 +257,7 @@ class Statements:
                 any_number = (text.length() <= MAX_CELL_BYTES) & (text + END).re_search(pattern)
                 shaped[f"shape_{i}"] = ibis.cases((plain, 1), (any_number, 2)).cast("int64")
         if self._bound is not None:
-            shaped["unit"] = ibis.coalesce(normal_text(_without_controls(rows.owner)), "")
+            shaped["unit"] = ibis.coalesce(normal_text(without_controls(rows.owner)), "")
         return self._add(rows.select(**shaped))
 
     def _parts(self, rows: Expression) -> Expression:
@@ -348,8 +347,3 @@ class Statements:
         own = ibis.window(group_by=[rows.unit], order_by=[rows.ticket])
         rows = self._add(rows.select(*self._codes, "unit", rank=ibis.row_number().over(own).cast("int64")))
         return self._add(rows.filter(rows["rank"] < bound.max_contributions))
-
-
-def _without_controls(text: Expression) -> Expression:
-    """Return a text with control characters replaced as in ``clean_cell``; NUL cannot stand in every engine's SQL."""
-    return text.translate(_CONTROLS, INVALID.decode() * len(_CONTROLS))

@@ -14,10 +14,10 @@ import numpy as np
 from dpbayes_cli.base.cell_grammar import is_publishable_key
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.sources.cell_codes import TextKeys
 from dpbayes_cli.sources.code_sums import sums_by_key
 from dpbayes_cli.sources.imputation import impute_code, with_stand_in
 from dpbayes_cli.sources.reader import Records
+from dpbayes_cli.sources.text_keys import TextKeys
 
 KeyRow = tuple[str | None, int | None, int, int | None]
 

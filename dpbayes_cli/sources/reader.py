@@ -11,7 +11,7 @@ from dpbayes_cli.core.columns import AnyColumn
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.sources.cell_codes import TextKeys, Words
+    from dpbayes_cli.sources.text_keys import TextKeys, Words
 
 OUT_OF_BOUNDS = -1
 """The code of a number out of bounds, if such a number drops its record and is not imputed."""

@@ -37,6 +37,8 @@ _STARTS, _START_SWEEPS = 8, 12
 _WARM_UP = 60
 _RESCALE_EVERY = 15
 _FIRST_CHECK = 64
+_USUAL_DRAWS = 1.3
+"""So many draws are usually as good as one independent draw."""
 _MAX_STORED_STATES = 100_000_000
 _MODE_GAP_NATS = 10.0
 """A chain restarts if its mean log likelihood is below the best chain's by more than this plus three standard
@@ -177,7 +179,7 @@ def _record_sweeps(chains: list[SequenceChain], effort: Effort) -> tuple[list[_D
     records, sweeps = [_ChainRecord() for _ in chains], 0
     most = min(effort.mcmc_sweeps * effort.extension, max(_MAX_STORED_STATES // chains[0].states.size, _FIRST_CHECK))
     needed = max(effort.ess, required_draws(len(chains), len(columns)))
-    next_check = min(most, math.ceil(needed / len(chains)))
+    next_check = min(most, math.ceil(_USUAL_DRAWS * needed / len(chains)))
     while True:
         run = partial(_ChainRecord.extend, sweeps=next_check - sweeps)
         _run_in_parallel(lambda k: run(records[k], chains[k]), range(len(chains)))  # noqa: B023 - used at once

@@ -174,36 +174,48 @@ class MarginalTable:
 
     def at(self, rate: Floats) -> Floats:
         """Return log p(y | mu) of every cell for positive rates, shape (n_cells, n_rates)."""
-        x, cubic, outside = self._locate(rate)
-        value = ((cubic[3] * x + cubic[2]) * x + cubic[1]) * x + cubic[0]
+        x, cubic, outside, _ = self._locate(rate)
+        value = cubic[3] * x
+        value += cubic[2]
+        value *= x
+        value += cubic[1]
+        value *= x
+        value += cubic[0]
         if outside.any():
             value[outside] = self._extrapolate(rate, x, cubic, outside)[0]
         return np.asarray(value)
 
     def with_slope(self, rate: Floats) -> tuple[Floats, Floats]:
         """Return log p(y | mu) of every cell and its derivative with respect to the rate; see ``at``."""
-        x, cubic, outside = self._locate(rate)
+        x, cubic, outside, root = self._locate(rate)
         high = cubic[3] * x
         low = high + cubic[2]
-        value = (low * x + cubic[1]) * x + cubic[0]
-        slope = ((high + 2.0 * low) * x + cubic[1]) / np.sqrt(rate)
-        slope /= self.step
+        value = low * x
+        value += cubic[1]
+        value *= x
+        value += cubic[0]
+        low *= 2.0
+        low += high
+        low *= x
+        low += cubic[1]
+        root *= self.step
+        low /= root
         if outside.any():
-            value[outside], slope[outside] = self._extrapolate(rate, x, cubic, outside)
-        return np.asarray(value), np.asarray(slope)
+            value[outside], low[outside] = self._extrapolate(rate, x, cubic, outside)
+        return np.asarray(value), np.asarray(low)
 
-    def _locate(self, rate: Floats) -> tuple[Floats, list[Floats], Booleans]:
-        """Return the position of each rate in its interval, the cubic there, and whether it is outside the table."""
+    def _locate(self, rate: Floats) -> tuple[Floats, list[Floats], Booleans, Floats]:
+        """Return the place of each rate in its interval, the cubic there, whether it is outside, and its root."""
         first, start = self._intervals
-        x = np.sqrt(rate)
-        x *= 2.0 / self.step
+        root = np.sqrt(rate)
+        x = root * (2.0 / self.step)
         x -= start
         i = x.astype(np.int64)
         np.clip(i, 0, self.n_points - 1, out=i)
         x -= i
         outside = np.abs(x - 0.5) > 0.5
         i += first
-        return x, [coefficients.take(i) for coefficients in self.cubics], outside
+        return x, [coefficients.take(i) for coefficients in self.cubics], outside, root
 
     @cached_property
     def _intervals(self) -> tuple[Integers, Floats]:

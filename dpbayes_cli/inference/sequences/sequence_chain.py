@@ -11,7 +11,8 @@ A sweep draws
 
 Without step 2 the chain would also be valid, but slow. Its moves would be as short as the posterior given the counts is
 wide. If the noise is larger than the counts, the posterior given the noisy counts is much wider: 800 sweeps then yield
-5 effective draws. With step 2, steps 3 to 5 are needed only in some of the sweeps.
+5 effective draws. With step 2, emissions are nearly independent from sweep to sweep, and the other steps are needed
+only in some of the sweeps.
 
 The law of the rates is an informative prior of the totals. Under a flat prior, few records with much noise would look
 like many records. If the counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
@@ -42,8 +43,8 @@ TYPICAL_TOTAL = 100.0
 """The prior of the mean m of the rates is inverse gamma with shape 1 and this scale (median 144, 90 % quantile 950)."""
 _AVERAGED_SWEEPS = 20.0
 """``typical`` is a moving average of the emissions over about this many sweeps."""
-STATES_EVERY, COUNTS_EVERY = 4, 16
-"""States and counts are redrawn once in this many sweeps, because drawing them takes the most time."""
+RATES_EVERY, STATES_EVERY, COUNTS_EVERY = 2, 4, 16
+"""Rates, states and counts are redrawn once in this many sweeps; drawing counts takes the most time."""
 
 
 class SequenceChain(SequenceState):
@@ -94,7 +95,7 @@ class SequenceChain(SequenceState):
             self._moves = EmissionMove.at(self, rate, last), RateMove.at(self, rate)
 
     def sweep(self) -> None:
-        """Redraw everything once, but states and counts only every ``STATES_EVERY`` and ``COUNTS_EVERY`` sweeps."""
+        """Redraw everything, but rates, states and counts only in some sweeps; see ``RATES_EVERY``."""
         draws_states = self._moves is None or self._sweeps % STATES_EVERY == 0
         if draws_states:
             self.draw_states()
@@ -107,7 +108,8 @@ class SequenceChain(SequenceState):
         self._marginals = emissions.make(self, self._marginals, self._rng)
         if draws_states:
             self._marginals = emissions.exchange(self, self._marginals, self._rng)
-        self._marginals = rates.make(self, self._marginals, self._rng, walk=draws_states)
+        if self._sweeps % RATES_EVERY == 0:
+            self._marginals = rates.make(self, self._marginals, self._rng, walk=draws_states)
         self._sweeps += 1
         if self.has_counts:
             self.draw_counts()
