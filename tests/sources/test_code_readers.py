@@ -212,14 +212,6 @@ def random_codes(
     return columns, codes
 
 
-@pytest.mark.parametrize("sizes", often([(2,) * 90, (3, 2, 7, 8, 15, 16, 17) * 9, (400, 2, 300, 5) * 3], 2))
-def test_codes_of_more_than_one_word_do_not_overlap(sizes: tuple[int, ...], place: Path) -> None:
-    """More than 62 bits per record, at sizes that need one more bit."""
-    columns, codes = random_codes(5, sizes, 120, place / "f.csv")
-    names = [column.role for column in columns]
-    check_codes(place / "f.csv", codes, columns, [(name,) for name in names] + list(itertools.pairwise(names)))
-
-
 @pytest.mark.slow
 def test_a_record_of_hundreds_of_cells_is_split_once(place: Path) -> None:
     """300 columns of 3,000 records took 49 s when each cell split the line, and take 2 s now; the bound is generous."""
