@@ -51,7 +51,7 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def use_one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Make the engine use one thread, which needs less memory."""
     import _duckdb
 

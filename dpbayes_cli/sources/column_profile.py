@@ -229,12 +229,19 @@ def commonest_invalid(
     return counts.total(), _ordered(counts)[:COMMONEST]
 
 
-def count_beyond(scan: Scan, index: int, column: NumericColumn, marks: NumberMarks = POINT) -> tuple[int, int]:
-    """Return how many cells of a column are numbers below and above its bounds; see ``commonest_invalid``."""
-    below = above = 0
+def count_beyond(
+    scan: Scan, index: int, column: NumericColumn, marks: NumberMarks = POINT
+) -> tuple[int, int, float, int]:
+    """Return how many cells are numbers below and above the bounds, and the commonest of these with its frequency.
+
+    See ``commonest_invalid``.
+    """
+    counts = Counter[float]()
     for numbers in _numbers(scan, index, column, marks):
-        below, above = below + int((numbers < column.lower).sum()), above + int((numbers > column.upper).sum())
-    return below, above
+        counts.update(numbers[(numbers < column.lower) | (numbers > column.upper)].tolist())
+    below = sum(n for number, n in counts.items() if number < column.lower)
+    commonest, count = min(counts.items(), key=lambda pair: (-pair[1], pair[0]), default=(math.nan, 0))
+    return below, counts.total() - below, commonest, count
 
 
 def mean_and_variance(

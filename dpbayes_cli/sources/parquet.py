@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks, normal_cell
-from dpbayes_cli.base.duck import cursor, one_thread, rows_as_csv
+from dpbayes_cli.base.duck import cursor, rows_as_csv, use_one_thread
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.cell_blocks import CellBlock
-from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.location import Location, open_bytes
 from dpbayes_cli.sources.parquet_pages import TextColumn, copy_text_column, text_column
 from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.source import Source, cell_blocks, check_boolean, column_index, unreadable
@@ -62,7 +62,7 @@ class ParquetSource(Source):
         schemas = []
         with cursor(unreadable()) as engine, ExitStack() as files:
             for path in self._location.paths:
-                file = files.enter_context(opened(path)).fileno()
+                file = files.enter_context(open_bytes(path)).fileno()
                 _check_marks(file, str(path))
                 relation = _relation(file)
                 rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -74,7 +74,7 @@ class ParquetSource(Source):
         for name, column in zip(self._names, columns, strict=True):
             types = {dict(schema).get(name) for schema in schemas}
             if len(types) > 1:
-                raise SourceError("the files have different schemas")
+                raise SourceError("the files have different schemas", hint="write all files with the same schema")
             self._types.append(str(types.pop()))
             _check_type(self._types[-1], column)
         if self._unit is not None:
@@ -88,7 +88,7 @@ class ParquetSource(Source):
     def count_records(self) -> int | None:
         """Count the rows, from the footer of each file."""
         with cursor(unreadable()) as engine, ExitStack() as files:
-            relations = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
+            relations = [_relation(files.enter_context(open_bytes(path)).fileno()) for path in self._location.paths]
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
 
     def _blocks(self) -> Generator[CellBlock]:
@@ -101,7 +101,7 @@ class ParquetSource(Source):
         cells = ", ".join(_text(_quoted(name), kinds[name]) for name in names)
         with cursor(unreadable()) as engine:
             for path in self._location.paths:
-                with opened(path) as file, ExitStack() as parts:
+                with open_bytes(path) as file, ExitStack() as parts:
                     for relation in self._parts_of(engine, file.fileno(), parts):
                         with rows_as_csv(engine, f"SELECT {cells} FROM {relation}") as stream:
                             yield from cell_blocks(stream, len(names))
@@ -129,7 +129,7 @@ class ParquetSource(Source):
         first, others = 0, ", ".join(_quoted(name) for name in wanted if name not in long)
         for groups in _batches(sizes):
             end = first + sum(sizes[group] for group in groups)
-            files.enter_context(one_thread(engine))  # one page is in memory, and rows keep their order
+            files.enter_context(use_one_thread(engine))  # one page is in memory, and rows keep their order
             parts = []
             if others:
                 rows = f"file_row_number BETWEEN {first} AND {end - 1}"
@@ -147,7 +147,7 @@ class ParquetSource(Source):
 
 def parquet_columns(path: Path) -> dict[str, bool]:
     """Return for each column of a Parquet file whether it holds texts."""
-    with cursor(unreadable()) as engine, opened(path) as file:
+    with cursor(unreadable()) as engine, open_bytes(path) as file:
         rows = engine.execute(f"DESCRIBE SELECT * FROM {_relation(file.fileno())}").fetchall()
     return {str(name): str(kind).startswith(_LONG) for name, kind, *_ in rows}
 
@@ -157,7 +157,7 @@ def parquet_blocks(path: Path, names: Sequence[str]) -> Generator[CellBlock]:
     cells = ", ".join(_text(_quoted(name), "VARCHAR") for name in names)
     with (
         cursor(unreadable()) as engine,
-        opened(path) as file,
+        open_bytes(path) as file,
         rows_as_csv(engine, f"SELECT {cells} FROM {_relation(file.fileno())}") as stream,
     ):
         yield from cell_blocks(stream, len(names))
@@ -198,7 +198,7 @@ def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: Te
     query = f"SELECT coalesce(max(n), 0) FROM ({vectors} GROUP BY file_row_number // {_VECTOR_ROWS})"
     with ExitStack() as threads:
         if largest > _MAX_UNPACKED_BYTES:
-            threads.enter_context(one_thread(engine))
+            threads.enter_context(use_one_thread(engine))
         with rows_as_csv(engine, query) as stream:
             return int(stream.read()) > _MAX_VECTOR_BYTES
 
