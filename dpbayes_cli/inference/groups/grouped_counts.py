@@ -61,7 +61,7 @@ def infer_category(
     concentration, observed = np.array(outcome.concentration), np.asarray(observation.observed, dtype=np.int64)
     noises = component_noise(observation.noise, 1), component_noise(observation.noise, len(concentration) - 1)
     a, rest = concentration[category], observed.sum(axis=1) - observed[:, category]
-    prior = BinaryPrior(a, concentration.sum() - a, pooling == "partial")
+    prior = BinaryPrior(a, concentration.sum() - a, pooling == "partial", observation.spread)
     published = None if observation.threshold is None else PublishedSizes(observation.threshold)
     return infer_binary(np.stack([observed[:, category], rest], axis=1), noises, prior, rng, published)
 

@@ -29,7 +29,7 @@ def infer_groups(
     if not len(observation.observed):
         from dpbayes_cli.inference.groups.no_groups import prior_of_groups
 
-        return prior_of_groups(observation.outcome, pooling, samples, rng)
+        return prior_of_groups(observation.outcome, observation.spread, pooling, samples, rng)
     if isinstance(observation.outcome, GroupedCounts):
         from dpbayes_cli.inference.groups.grouped_counts import infer_grouped_counts
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
+from dpbayes_cli.inference.groups.binary import BinaryPrior
 from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
@@ -45,7 +46,8 @@ def infer_nested_categories(
     parts: list[Part] = []
     for k in range(n_categories if n_categories > 2 else 1):
         pairs = np.stack([observed[:, k], observed.sum(axis=1) - observed[:, k]], axis=1)
-        prior = float(concentration[k]), float(concentration.sum() - concentration[k])
+        a = float(concentration[k])
+        prior = BinaryPrior(a, float(concentration.sum()) - a, True, observation.spread)
         parts.append(infer_nested_counts(pairs, parents, noises, prior, rng))
     summaries, larger = zip(*(summarize_nested(*part, rng) for part in parts), strict=True)
     draws, new_group = _hyperparameters(parts, samples, rng)
