@@ -10,7 +10,6 @@ Both latent counts of a group are summed out (``noisy_pairs``). The hyperparamet
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
-    from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
     from dpbayes_cli.inference.groups.selection import PublishedSizes
 
 _FEWEST_POINTS, _MOST_POINTS = 256, 1024
@@ -41,7 +39,7 @@ _TRIM_POINTS = 16
 _START_KAPPAS = (3.0, 30.0, 300.0)
 _SMALLER, _LOG_SHAPES = (0.0, 1.0, 2.5), (-1.0, 0.5)
 """If small groups are missing, the search also starts at these log shapes and at log means that are smaller by this."""
-_LARGEST = np.array([20.0, 14.0, 25.0, 8.0])
+LARGEST = np.array([20.0, 14.0, 25.0, 8.0])
 """The largest absolute values of the coordinates: logit phi, logit 1/(1 + kappa), log mean size, log shape."""
 
 
@@ -73,7 +71,7 @@ class BinaryPrior:
 
     def law(self, points: Floats) -> CountLaw:
         """Return the parameters of the law of counts at points of the hyperparameters, shape (n, 4) or (n, 2)."""
-        points = np.clip(points, -_LARGEST[-points.shape[1] :], _LARGEST[-points.shape[1] :])
+        points = np.clip(points, -LARGEST[-points.shape[1] :], LARGEST[-points.shape[1] :])
         mean, shape = np.exp(points[:, -2]), np.exp(points[:, -1])
         if not self.pooled:
             return CountLaw(np.full(len(points), self.a), np.full(len(points), self.b), mean, shape)
@@ -160,33 +158,6 @@ def infer_binary(
     """
     starts = rough_modes(observed, noises[0].variance + noises[1].variance, prior, is_selected=published is not None)
     return infer_blocks(group_blocks(observed, noises, may_be_empty=published is None), starts, prior, rng, published)
-
-
-def infer_binary_with_noises(
-    observed: Integers,
-    noises: Sequence[tuple[ComponentNoise, ComponentNoise]],
-    noise_of: Integers,
-    prior: BinaryPrior,
-    rng: np.random.Generator,
-) -> BinaryGroups:
-    """Return the posterior of the success probabilities of groups with different noise.
-
-    Args:
-        observed: the noisy counts of successes and failures, shape (n_groups, 2).
-        noises: the laws of the noise of the two components, for each kind of noise.
-        noise_of: the kind of each group's noise, shape (n_groups,).
-        prior: the prior.
-        rng: the generator.
-    """
-    members: list[Integers] = []
-    pairs: list[NoisyPairs] = []
-    for k, each in enumerate(noises):
-        groups = np.flatnonzero(noise_of == k)
-        blocks = group_blocks(observed[groups], each)
-        members += [groups[part] for part in blocks.members]
-        pairs += blocks.pairs
-    variance = float(np.mean([noises[k][0].variance + noises[k][1].variance for k in noise_of.tolist()]))
-    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), rough_modes(observed, variance, prior), prior, rng)
 
 
 def infer_blocks(

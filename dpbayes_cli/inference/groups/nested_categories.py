@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit
 
 from dpbayes_cli.inference.groups.binary import BinaryPrior
-from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
+from dpbayes_cli.inference.groups.category_counts import CategoryCounts, CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
 from dpbayes_cli.inference.groups.hyperparameters import ess_warnings
@@ -107,6 +107,8 @@ def _draw(
     if len(parts) == 1:
         return parts[0][0].draw(parts[0][1], size, rng)[1][:, :, None]
     parents, noise = parts[0][0].parents, component_noise(observation.noise, 1)
+    members = [np.flatnonzero(parents == s) for s in range(int(parents.max()) + 1)]
+    counts = [CategoryCounts(observed[each], noise) for each in members]
     points = np.stack([sample.points.resample(size, rng) for _, sample in parts], axis=2)
     result = np.empty((size, len(parents), len(parts)))
     for i, point in enumerate(points):
@@ -114,5 +116,5 @@ def _draw(
         means, kappa = expit(np.stack(columns, axis=1)), float(np.exp(-point[2].mean()))
         for s, mean in enumerate(means):
             law = CategoryLaw(mean / mean.sum() * kappa, float(np.exp(point[3, 0])), float(np.exp(point[4, 0])))
-            result[i, parents == s] = draw_categories(observed[parents == s], noise, law, rng)
+            result[i, members[s]] = counts[s].draw(law, rng)
     return result
