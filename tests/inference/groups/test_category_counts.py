@@ -18,7 +18,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 OBSERVED = np.array([[2, 3, 0], [-1, 5, 1], [4, 1, 6]])
 NOISE = DiscreteLaplace(1.0)
-MOST = 30
+MOST = 24
 LAWS = [
     CategoryLaw(np.array([0.5, 1.0, 2.0]), 4.0, 1.5),
     CategoryLaw(np.array([30.0, 10.0, 20.0]), 8.0, 0.3),
@@ -43,7 +43,7 @@ def enumerate_counts(law: CategoryLaw) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.kappa:g}-{law.shape:g}")
 def test_likelihood_moments_and_draws_agree_with_enumeration(law: CategoryLaw) -> None:
-    """Means of 2,000 draws are within 5 standard errors of the truth: a false failure has a probability below 1e-5."""
+    """Means of 800 draws are within 5 standard errors of the truth: a false failure has a probability below 1e-5."""
     groups = CategoryCounts(OBSERVED, component_noise(NOISE, 1))
     counts, evidence, posterior = enumerate_counts(law)
     largest = NOISE.log_pmf(np.maximum(-OBSERVED, 0)).sum()
@@ -55,23 +55,19 @@ def test_likelihood_moments_and_draws_agree_with_enumeration(law: CategoryLaw) -
     assert np.allclose(moments, [first, second], atol=1e-6)
     assert np.allclose(moments[0].sum(axis=1), 1.0, atol=1e-12)
     rng = np.random.default_rng(1)
-    draws = np.array([groups.draw(law, rng) for _ in range(2000)])
+    draws = np.array([groups.draw(law, rng) for _ in range(800)])
     error = np.sqrt((second - first**2) / len(draws))
     assert np.abs((draws.mean(axis=0) - first) / error).max() < 5.0
 
 
 def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> None:
-    """The total variation distance is below 1e-4, for hyperparameters on a grid and 26 bins of each probability.
-
-    Given hyperparameters, a probability has the mixture over counts of Beta laws; ours has the moments of this mixture,
-    and the weights of hyperparameters are those of our likelihood.
+    """The total variation distance is below 1e-4, for hyperparameters on a grid and 26 bins of the first probability: given the
+    hyperparameters, both are the same mixture of Beta laws.
     """
     prior = CategoryPrior(np.ones(3), True, 1.0)
     groups = CategoryCounts(OBSERVED, component_noise(NOISE, 1))
-    logits = [(0.0, 0.5, 0.0), (1.0, 0.0, -1.0)]
-    points = np.array(
-        [(*each, *rest) for each in logits for rest in itertools.product((-2.5, 0.5), (1.0, 2.0), (0.0, 1.0))]
-    )
+    rest = itertools.product((-2.5, 0.5), (1.0, 1.6), (1.0,))
+    points = np.array([(0.0, 0.5, -0.5, *each) for each in rest])
     laws = [prior.law(point) for point in points]
     enumerated = [enumerate_counts(law) for law in laws]
     log_prior = prior.log_density(points)
@@ -87,6 +83,7 @@ def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> No
     assert np.abs(distances).sum(axis=1).max() / 2.0 < 1e-4
 
 
+@pytest.mark.slow
 def test_categories_are_coherent() -> None:
     """Means add up to one, and summaries are those of the draws, to 5 standard errors."""
     rng = np.random.default_rng(2)
