@@ -61,8 +61,9 @@ def test_likelihood_moments_and_draws_agree_with_enumeration(law: CategoryLaw) -
 
 
 def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> None:
-    """The total variation distance is below 1e-4, for hyperparameters on a grid and 26 bins of the first probability: given the
-    hyperparameters, both are the same mixture of Beta laws.
+    """The total variation distance is below 1e-4, for hyperparameters on a grid and 26 bins of the first probability.
+
+    Given the hyperparameters, both are the same mixture of Beta laws.
     """
     prior = CategoryPrior(np.ones(3), True, 1.0)
     groups = CategoryCounts(OBSERVED, component_noise(NOISE, 1))
