@@ -103,7 +103,7 @@ def test_methods_that_are_left_out_have_no_claims() -> None:
 
 
 def test_a_law_that_is_not_given_is_drawn_from_the_prior() -> None:
-    """Its mean is uniform, and its correlation of two records Beta(1, 3); only the coverage of pooled rates is claimed."""
+    """Its mean is uniform, its correlation of two records Beta(1, 3); only the coverage of pooled rates is claimed."""
     case, rng = GroupsCase(mean_size=8.0, shape=1.5, groups=400), np.random.default_rng(4)
     a, b = np.array([case.draw_law(rng) for _ in range(400)]).T
     assert_uniform(a / (a + b))
