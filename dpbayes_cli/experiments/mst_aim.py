@@ -25,18 +25,24 @@ class GraphicalModel:
         self.mbi = peer("mbi")
         self.domain = self.mbi.Domain(tuple(map(str, range(len(sizes)))), tuple(sizes))
         self.measured: list[Any] = []
+        self.totals: list[tuple[float, float]] = []  # the number of records by each table, and its precision
         self.fitted: Any = None
 
     def measure(self, columns: Sequence[int], noisy: Floats, deviation: float, weights: Floats | None = None) -> None:
         """Add a noisy table; its cells were multiplied by ``weights``."""
-        query = {} if weights is None else {"query": self.mbi.WeightedQuery(weights)}
+        weights = np.ones(noisy.size) if weights is None else weights
+        self.totals.append((float((np.ravel(noisy) / weights).sum()), 1.0 / np.square(deviation / weights).sum()))
+        query = {} if (weights == 1.0).all() else {"query": self.mbi.WeightedQuery(weights)}
         clique = tuple(map(str, columns))
         self.measured.append(self.mbi.LinearMeasurement(np.ravel(noisy), clique, deviation, **query))
 
     def fit(self, steps: int) -> None:
         """Take steps of mirror descent, from the last fit."""
-        estimator = self.mbi.estimation.MirrorDescent()
-        self.fitted = estimator.estimate(self.domain, list(self.measured), iters=steps, warm_start=self.fitted)
+        totals, precisions = np.array(self.totals).T
+        total = float(totals @ precisions / precisions.sum())
+        self.fitted = self.mbi.estimation.MirrorDescent().estimate(
+            self.domain, list(self.measured), known_total=max(total, 1.0), iters=steps, warm_start=self.fitted
+        )
 
     def project(self, columns: Sequence[int]) -> Floats:
         """Return the fitted table of some columns.

@@ -30,6 +30,7 @@ DIGESTS = {
     "groups": "91f2d892b7e92483",
     "regression-accuracy": "c8b43632c96c2688",
     "synthetic": "450898da5f897a78",
+    "benchmark": "e9e92ee96e8cb27d",
     "linear-regression, whole": "eecb64e62ac21de9",
     "hmm, whole": "2391610b59505e28",
     "renyi-utility, whole": "939803a675ddb692",
