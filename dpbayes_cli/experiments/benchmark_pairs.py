@@ -39,7 +39,8 @@ _TREE_SHARE = Decimal("0.2")
 class PairsTask(Task):
     """The joint shares of all pairs of columns, and predictions of the last column by a regression on synthetic rows.
 
-    Intervals are for the pairs that a released tree joins.
+    Intervals are for the pairs that a released tree joins. A lower end below one record of the file is 0, because a
+    model never has an impossible pair of values, and the file has many.
     """
 
     def planned(self, epsilon: Decimal) -> PlannedRelease:
@@ -121,6 +122,7 @@ class PairsTask(Task):
         low, high = ({edge: np.full(counts[edge].shape, np.nan) for edge in tree.edges} for _ in range(2))
         for edge in _joined(tree, parents):
             low[edge], high[edge] = quantiles(joint.margin(edge))
+            low[edge][low[edge] * len(self.population) < 1.0] = 0.0
         whole = [np.concatenate([np.ravel(each[edge]) for edge in tree.edges]) for each in (low, high)]
         return pairs, joint.records(0, self.n, rng), (whole[0], whole[1])
 
