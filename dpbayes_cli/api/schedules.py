@@ -86,16 +86,16 @@ class ScheduledReleases:
             DpbayesError: see ``errors``; a repeated call finishes what was begun.
 
         Privacy: the account admits each release that was priced, once, and nothing else.
-        Source: design notes, schedules.
+        Source: see ``workflow.schedule``.
         """
         from dpbayes_cli.base.process_hardening import disable_core_dumps
-        from dpbayes_cli.workflow.schedule import chosen_by_name, release_listed
+        from dpbayes_cli.workflow.schedule import choose_by_name, release_listed
 
         disable_core_dumps()
         today, places = day or date.today(), [os.fspath(each) for each in data]
         directory = Path(self.schedule.account if out is None else out)
         released = {}
-        for each in chosen_by_name(self._listed(), name, today):
+        for each in choose_by_name(self._listed(), name, today):
             published = release_listed(
                 each, places, today, directory / each.label, self._accounts.ledger, say or (lambda _message: None)
             )
@@ -111,9 +111,9 @@ class ScheduledReleases:
         Raises:
             BudgetError: the schedule is not open, or was changed after it was opened.
         """
-        from dpbayes_cli.workflow.schedule import states
+        from dpbayes_cli.workflow.schedule import release_states
 
-        return states(self._listed(), day or date.today())
+        return release_states(self._listed(), day or date.today())
 
     def _listed(self) -> list[Appointment]:
         from dpbayes_cli.workflow.schedule import appointments, opened_account

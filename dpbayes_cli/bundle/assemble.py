@@ -147,7 +147,7 @@ def assemble(
             report,
             how=f"{report.how}: {plan.how}" if plan.how else report.how,
             exact=report.exact and final_step.law.draws_exactly,
-            warnings=[*report.warnings, *plan.warnings],
+            warnings=list(dict.fromkeys([*report.warnings, *plan.all_warnings(model, draw.n_records)])),
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
         **differing_groups(keys_of(draw, spec.stated_in_full), analysis),

@@ -139,7 +139,8 @@ def _every_plan(
     spec = build_spec(request_to(document, pair_of(document)[1].name))
     plans = plan_every_mechanism(document, n_records, effort)
     return [
-        {**_described(spec, each, delta), **({"costs_more": each.costs_more} if each.plan else {})} for each in plans
+        {**_described(spec, each, n_records, delta), **({"costs_more": each.costs_more} if each.plan else {})}
+        for each in plans
     ]
 
 
@@ -152,7 +153,7 @@ def _one_plan(
 
     if target is None:
         spec = build_spec(document)
-        return _described(spec, plan_mechanism(spec, n_records, effort), delta)
+        return _described(spec, plan_mechanism(spec, n_records, effort), n_records, delta)
     import msgspec
 
     from dpbayes_cli.workflow.plan_sentences import found_sentence
@@ -164,7 +165,7 @@ def _one_plan(
         {**document, "privacy": {**document.get("privacy", {}), smallest.key: f"{Decimal(str(cost)).normalize():f}"}}
     )
     rest = replace(effort, trials=smallest.trials, parameter=smallest.parameter, progress=None)
-    described = _described(spec, plan_mechanism(spec, n_records, rest), delta)
+    described = _described(spec, plan_mechanism(spec, n_records, rest), n_records, delta)
     sentences = [found_sentence(smallest, target, spec), *described["sentences"]]
     return {
         **described,
@@ -173,7 +174,7 @@ def _one_plan(
     }
 
 
-def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dict[str, Any]:
+def _described(spec: ReleaseSpec, planned: MechanismPlan, n_records: int, delta: Decimal) -> dict[str, Any]:
     import msgspec
 
     from dpbayes_cli.workflow.account_costs import account_costs, times_sentence
@@ -196,7 +197,7 @@ def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dic
         "accounts": [_described_cost(each) for each in costs],
         "expected": msgspec.to_builtins(planned.expected),
         **({"groups": msgspec.to_builtins(planned.groups)} if planned.groups else {}),
-        "sentences": [*plan_sentences(spec, planned), times_sentence(costs)],
+        "sentences": [*plan_sentences(spec, planned, n_records), times_sentence(costs)],
     }
 
 

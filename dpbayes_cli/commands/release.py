@@ -105,7 +105,8 @@ def command(
     ledger = open_ledger(ledger_place)
     with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
         say_detail(f"ledger: {ledger.location}")
-        if stated.get("prior") and (warning := prior_outside_bounds(prepared.model, prepared.policy)):
+        outside = prior_outside_bounds(prepared.model, prepared.policy) if stated.get("prior") else ""
+        for warning in filter(None, [outside, *prepared.plan.all_warnings(prepared.model, prepared.known_records)]):
             print_message(f"warning: {warning}")  # also with -q
         say(f"assumed: {'; '.join(assumed_values(prepared, stated))}")
         if dry_run:

@@ -166,14 +166,14 @@ def run(
     check_address_space()
     from dpbayes_cli.bundle.report.result_sentence import warnings_before
     from dpbayes_cli.spec.schedule_file import read_schedule
-    from dpbayes_cli.workflow.schedule import appointments, chosen_by_name, opened_account, release_listed
+    from dpbayes_cli.workflow.schedule import appointments, choose_by_name, opened_account, release_listed
 
     disable_core_dumps()
     today = _parse_day(day)
     schedule = read_schedule(file)
     ledger = open_ledger(ledger_place)
     listed = appointments(schedule, opened_account(schedule, ledger))
-    chosen = chosen_by_name(listed, name, today)
+    chosen = choose_by_name(listed, name, today)
     if not chosen:
         say(f"nothing is due on {today.isoformat()}")
 
@@ -215,12 +215,12 @@ def show(file: Path, day: str | None, ledger_place: str | None, as_json: bool) -
     """
     from dpbayes_cli.commands.output import verbosity
     from dpbayes_cli.spec.schedule_file import read_schedule
-    from dpbayes_cli.workflow.schedule import appointments, opened_account, states
+    from dpbayes_cli.workflow.schedule import appointments, opened_account, release_states
 
     schedule = read_schedule(file)
     account = opened_account(schedule, open_ledger(ledger_place))
     listed = appointments(schedule, account)
-    shown_states = states(listed, _parse_day(day))
+    shown_states = release_states(listed, _parse_day(day))
     rows = []
     for each in listed:
         record = each.record

@@ -40,7 +40,7 @@ class Budget(ABC):
 
     Privacy: the budget is a privacy filter: all releases that it allows together keep the account's guarantee, in
         whatever order they are made, and even if each is chosen after seeing the earlier ones.
-    Source: design notes, the ledger is a filter.
+    Source: derived here.
 
     Attributes:
         kind: the name of this kind of budget in the ledger.

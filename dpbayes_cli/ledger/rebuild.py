@@ -94,7 +94,7 @@ class RebuiltChain:
 
     def charge_unfinished(self) -> None:
         """Charge every unfinished release again, because it may have been published after the last saved entry."""
-        for account, release in unfinished(self.state):
+        for account, release in unfinished_releases(self.state):
             self._charge_again(account.name, self.entries[release.sequence - 1].fields)
 
     def account_for(self, entries: Iterable[Entry]) -> None:
@@ -163,7 +163,7 @@ class RebuiltChain:
             self.tightened.append(f"the {subject} of account {account.name!r} is {_amount(lowered)}{before}")
 
 
-def unfinished(state: State) -> list[tuple[Account, ReleaseRecord]]:
+def unfinished_releases(state: State) -> list[tuple[Account, ReleaseRecord]]:
     """Return the releases that are charged but not published, each with its account."""
     return [
         (account, release)

@@ -31,7 +31,7 @@ class ScheduleBudget(Budget):
     Privacy: the cost of all listed releases together is at most epsilon at delta. The filter admits a release only
         under a listed label, with the request and the guarantee that were priced. A label determines the ID of its
         release, which is charged at most once. So what is released is a part of what was priced, in any order.
-    Source: design notes, schedules; see ``joint_cost``.
+    Source: see ``joint_cost``.
 
     Attributes:
         epsilon, delta: the guarantee of all releases together, as the schedule states it.

@@ -47,7 +47,7 @@ class UnionBudget(Budget):
         piece is an event under the privacy filter of one order, so the probability of the event is at most exp(epsilon)
         * Q + sum of delta_l, where Q is its probability under the neighboring data. It would be unsound to choose the
         best order at the full delta.
-    Source: design notes, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
+    Source: Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020; the union bound over orders is derived here.
 
     Attributes:
         epsilon, delta: the guarantee of all releases together.

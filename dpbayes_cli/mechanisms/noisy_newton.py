@@ -20,7 +20,7 @@ from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, Witness
 from dpbayes_cli.mechanisms.samplers.stated_mu import BELOW_TARGET, MuOptions, stated_mu
-from dpbayes_cli.models.families.convex_loss import CurvedLossModel
+from dpbayes_cli.models.families.curved_loss import CurvedLossModel
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
@@ -39,12 +39,13 @@ _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 class NoisyNewton(Mechanism):
     """Release noisy gradients and Hessians of the log likelihood at four public points.
 
-    The first point is zero. Each other point is an estimate from the noisy numbers of the rounds before it.
+    The first point is public; for two classes it is zero. Each other point is an estimate from the noisy numbers of the
+    rounds before it.
 
     Privacy: mu-Gaussian differential privacy. Each round is a rounded Gaussian mechanism on an integer statistic, whose
         sensitivity is the same at every point; see ``sensitivities``. Points are post-processing. Under adaptive
         composition the squares of mu add up.
-    Source: Dong, Roth and Su 2022, sec. 2 and 3; design notes, regression with free intervals.
+    Source: Dong, Roth and Su 2022, sec. 2 and 3; the rest is derived here.
     """
 
     name: ClassVar[str] = "noisy-newton"
@@ -85,15 +86,9 @@ class NoisyNewton(Mechanism):
             design=regression.design,
             target=regression.target,
             loss=regression.curved_loss,
-            precision=regression.precision,
+            prior=regression.prior,
             policy=policy,
         )
-
-    def known_miscalibration(self, model: Model) -> str | None:
-        """Return the measured coverage if the design is so wide that intervals are too narrow."""
-        from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
-
-        return known_miscalibration(require_type(model, CurvedLossModel).design)
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the names of the released numbers; the numbers depend on points that are not known in advance."""
@@ -110,17 +105,20 @@ class NoisyNewton(Mechanism):
     ) -> NoisyDerivatives:
         rows = self.rows(model, policy)
         if not rows.are_points(points, len(released)):
-            raise VerificationError("points: expected one point for each round, the first of them zero")
+            raise VerificationError("points: expected one point for each round, the first of them public")
         return rows.observation(released, noise.scales(len(released)), points, n_records)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
+        from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
+
         rows, statistic = self.rows(model, policy), self.statistic(model, policy)
         stated = require_type(options, MuOptions)
         largest = stated_mu(stated)  # refuses a second cost beside mu
         mu = _DOWN.create_decimal(Decimal(largest * BELOW_TARGET)) if stated.mu is None else stated.mu
         noise = _noise(rows, Fraction(mu) ** 2)
         guarantee = GaussianDP(mu)
-        return Plan((Step(statistic, noise, guarantee, rows=rows),), guarantee, {"mu": float(mu)})
+        step = Step(statistic, noise, guarantee, rows=rows)
+        return Plan((step,), guarantee, {"mu": float(mu)}, warnings=known_miscalibration(rows.design))
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Release the noisy derivatives of all rounds; each round's point depends on the noisy numbers before it.
@@ -159,7 +157,7 @@ def rounds(
     points: list[Point] = []
     for i in range(len(SHARES)):
         seen = rows.observation(values, scales[: i * size], points, n_records)
-        points.append(point_of(next_point(seen)))
+        points.append(point_of(next_point(seen)) if points else rows.first_point)
         parts = slice(i * per_round, (i + 1) * per_round)
         values += add_noise(PartNoise(noise.laws[parts], noise.sizes[parts]), derivatives(points[-1]))
     return values, points

@@ -39,7 +39,7 @@ class Guarantee(ABC):
     """A guarantee of differential privacy under the neighbor relation that the account and the release state.
 
     Privacy: every number that a guarantee returns is an upper bound on the privacy loss of its mechanism.
-    Source: design notes, guarantees and how they convert.
+    Source: derived here.
     """
 
     kind: ClassVar[str]

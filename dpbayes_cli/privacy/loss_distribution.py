@@ -110,7 +110,9 @@ def joint_cost(releases: Mapping[Guarantee, int], delta: Decimal) -> JointCost:
         raise BudgetError("a schedule needs at least one release")
     epsilon = total.get_epsilon_for_delta(float(delta) * _KEPT)
     if not math.isfinite(epsilon):
-        raise BudgetError(f"these releases have no finite epsilon at delta {decimal_text(delta)}")
+        raise BudgetError(
+            f"these releases have no finite epsilon at delta {decimal_text(delta)}", hint="a larger delta"
+        )
     return JointCost(_UP.create_decimal(Decimal(max(epsilon, 1e-6))), delta, interval)
 
 
@@ -125,8 +127,8 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
         shift dominates all changes that it majorizes. If a guarantee stores several shifts, the pair is their upper
         envelope, because perhaps none of them dominates all others.
     Source: Kairouz, Oh and Viswanath 2015 (randomized response dominates pure and (epsilon, delta)-DP); Dong, Roth and
-        Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); design notes,
-        the privacy cost of a noise law.
+        Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); the rest is
+        derived here.
 
     Raises:
         BudgetError: the guarantee states no pair of distributions.

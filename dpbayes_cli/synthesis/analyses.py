@@ -42,8 +42,8 @@ def analyze(bundle: Bundle, request: AnalysisRequest) -> Analyzed:
             columns independent whatever the data say.
 
     Privacy: post-processing of a posterior that was released; nothing is spent.
-    Source: design notes, analyses that stay valid: a regression is a functional of the cells' probabilities, by
-        weighted maximum likelihood, so that its draws are draws from its posterior.
+    Source: derived here: a regression is a functional of the cells' probabilities, by weighted maximum likelihood, so
+        that its draws are draws from its posterior.
     """
     _check(request)
     source = law_of(bundle)
@@ -71,9 +71,9 @@ def _check(request: AnalysisRequest) -> None:
             hint='"income ~ age + sex", or one of --mean income, --table sex,income and --correlation age,income',
         )
     if request.by and not request.mean:
-        raise SpecError("the columns of --by belong to --mean", where="by")
+        raise SpecError("--by needs --mean", where="by")
     if (request.family or request.success) and not request.formula:
-        raise SpecError("a family and a success level belong to a formula", where="family")
+        raise SpecError("--family and --success need a formula", where="family")
     if not 0.0 < request.interval < 1.0:
         raise SpecError("an interval needs a probability between 0 and 1", where="interval")
 
@@ -267,7 +267,7 @@ class _Analysis:
                 raise SpecError(f"{name!r}: {what}", where="success", hint=f"--success {levels[-1]!r}")
             return family, np.array([float(level == success) for level in levels]), f"{name} = {success}"
         if success is not None:
-            raise SpecError("a success level belongs to a logistic regression", where="success")
+            raise SpecError("--success is for logistic regressions only", where="success")
         if values is None or (family == "poisson" and (values < 0.0).any()):
             kind = "numbers" if family == "linear" else "numbers that are not negative"
             raise SpecError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,6 @@ from typing import Any
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
     Relation,
@@ -40,9 +38,6 @@ from dpbayes_cli.workflow import remedies
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
-
-_MUCH_MORE = 1.5
-"""If the variance of the numbers is at least this many times that of the model, the check says so."""
 
 
 @dataclass(frozen=True)
@@ -305,12 +300,14 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
             advice += dict.fromkeys(
                 filter(None, map(partial(remedies.number_remedy, column, texts, table.path), texts))
             )
-        if isinstance(column, NumericColumn) and any(beyond := count_beyond(relation, index, column, marks)):
-            advice.append(_beyond_bounds(column, profile, beyond))
-        elif not invalid and not isinstance(column, Column) and marks == POINT and are_grouped(relation, index):
+        beyond: list[str] = []
+        if isinstance(column, NumericColumn):
+            beyond = remedies.beyond_bounds(column, profile, count_beyond(relation, index, column, marks))
+        advice += beyond
+        if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(relation, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
         if isinstance(column, NumericColumn) and len(model.columns) == 1:
-            advice += _about_spread(model, mean_and_variance(relation, index, column, marks))
+            advice += remedies.about_spread(model, mean_and_variance(relation, index, column, marks))
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
         check.valid = count_valid_records(relation, indices)
@@ -326,24 +323,3 @@ def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     if on_invalid == "drop":
         return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
     return f"{which}: --on-invalid {on_invalid} fills them"
-
-
-def _about_spread(model: Model, moments: tuple[float, float] | None) -> Iterable[str]:
-    """Yield a sentence if numbers of this mean and variance vary much more than the model assumes."""
-    if moments is None or (expected := model.variance_at(moments[0])) is None:
-        return
-    if moments[1] > _MUCH_MORE * expected > 0.0:
-        times = math.sqrt(moments[1] / expected)
-        yield (
-            f"the variance of the numbers is {moments[1]:.3g}; {model.name} takes it to be {expected:.3g}, so its "
-            f"intervals are up to {times:.1f} times too narrow; --model normal estimates the variance"
-        )
-
-
-def _beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int]) -> str:
-    """Return a sentence about the numbers below and above the bounds of a column."""
-    treated = "moved to the nearer bound" if column.outside == "clamp" else "dropped with their records"
-    return (
-        f"the numbers are from {profile.lowest:g} to {profile.highest:g}; {beyond[0]} below {column.lower:g} and "
-        f"{beyond[1]} above {column.upper:g} are {treated}"
-    )

@@ -85,7 +85,7 @@ class PlannedRelease:
             sealed, and the next attempt would draw again. If the noise cannot be calibrated to these bounds, the noise
             for the whole range is used. It was planned before the charge, and the sensitivity between narrower bounds
             is never larger.
-        Source: design notes, integer statistics on a public grid.
+        Source: derived here.
         """
         choice, whole = self.plan.steps[0], self.plan
         try:

@@ -84,7 +84,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     Privacy: the guarantee of the plan. The charge is durable before the first record is read. Between the engine and
         the mechanism, exact statistics exist in this process alone. Everything written depends on the data through the
         sealed payload alone.
-    Source: architecture, the ledger's protocol.
+    Source: derived here; see the start of this module.
     """
     check_address_space()
     charge = prepared.charge
@@ -209,7 +209,7 @@ def _draw_with_private_choice(planned: PlannedRelease, law: PrivateChoice, evide
 
     Privacy: the guarantee of the plan, which composes both steps. The second step may depend on the result of the first
         step, because its guarantee holds whatever that result is.
-    Source: Smith 2011; design notes, composition of what is fixed in advance.
+    Source: Smith 2011; the rest is derived here.
     """
     chosen = law.draw(evidence)
     narrowed = planned.at_choice(chosen)

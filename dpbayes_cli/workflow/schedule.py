@@ -223,7 +223,7 @@ def purpose_of(day: date) -> str:
     return f"scheduled for {day.isoformat()}"
 
 
-def due(listed: Sequence[Appointment], day: date) -> list[Appointment]:
+def due_releases(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     """Return what to release on a day, in the order of the file.
 
     These are the unfinished releases, the releases with a date up to this day, and the next release of each entry with
@@ -242,18 +242,18 @@ def due(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     return chosen
 
 
-def states(listed: Sequence[Appointment], day: date) -> dict[str, str]:
+def release_states(listed: Sequence[Appointment], day: date) -> dict[str, str]:
     """Return, for each label in the order of the file, whether its release is done, due or open on a day."""
-    awaited = {each.label for each in due(listed, day)}
+    awaited = {each.label for each in due_releases(listed, day)}
     return {each.label: "done" if each.is_done else "due" if each.label in awaited else "open" for each in listed}
 
 
-def released_for(listed: Sequence[Appointment], day: date) -> list[Appointment]:
+def releases_of_day(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     """Return the published releases of a day, which a second run on this day shows again."""
     return [each for each in listed if each.is_done and _is_for(each, day)]
 
 
-def chosen_by_name(listed: Sequence[Appointment], name: str | None, day: date) -> list[Appointment]:
+def choose_by_name(listed: Sequence[Appointment], name: str | None, day: date) -> list[Appointment]:
     """Return what a run releases or shows again.
 
     Args:
@@ -271,7 +271,7 @@ def chosen_by_name(listed: Sequence[Appointment], name: str | None, day: date) -
             f"the schedule lists no release {name!r}; nothing was released",
             hint="dpbayes schedule show FILE lists its releases",
         )
-    wanted = {each.label for each in (*due(named, day), *released_for(named, day))}
+    wanted = {each.label for each in (*due_releases(named, day), *releases_of_day(named, day))}
     return [each for each in named if each.label in wanted]
 
 
@@ -296,7 +296,7 @@ def release_listed(
         DpbayesError: see ``errors``; a repeated call finishes the release.
 
     Privacy: the account admits only what was priced; see ``ScheduleBudget`` and ``release``.
-    Source: design notes, schedules.
+    Source: see ``ScheduleBudget``.
     """
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
     from dpbayes_cli.workflow.release import release

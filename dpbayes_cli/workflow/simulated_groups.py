@@ -101,7 +101,7 @@ class GroupSimulation(Simulation):
     @property
     @abstractmethod
     def unseen_width(self) -> float:
-        """The width for a group without records: that of the assumed law, or without pooling of the prior."""
+        """The width for a group without records: that of the assumed law, or, without pooling, of the prior."""
 
     @abstractmethod
     def _statistics(self, sizes: Integers) -> Integers:
@@ -160,7 +160,7 @@ class CategorySimulation(GroupSimulation):
 
     @property
     def unseen_width(self) -> float:
-        """The width of the Beta law, or without pooling of the prior."""
+        """The width of the Beta law, or, without pooling, of the prior."""
         low, high = betaincinv(*self._unseen_law, np.array([0.05, 0.95])).tolist()
         return float(high - low)
 
@@ -200,7 +200,7 @@ class NumberSimulation(GroupSimulation):
 
     @property
     def unseen_width(self) -> float:
-        """The width of the assumed law, or without pooling of the prior, from draws."""
+        """The width of the assumed law, or, without pooling, of the prior, from draws."""
         rng, law = np.random.default_rng(0), self._outcome.law
         center, spread = (np.repeat(each, 10_000) for each in (self._center, self._spread))
         drawn = draw_coordinates(self._moments.domain, center, spread, rng)[:, None]
@@ -247,7 +247,7 @@ class ExpectedGroups:
         width: the width with privacy; the median over the groups of each release.
         nonprivate_width: the width without privacy.
         posterior_sd, nonprivate_sd: the standard deviation with and without privacy, medians like ``width``.
-        unseen_width: the width for a group without records: that of the assumed law, or without pooling of the prior.
+        unseen_width: the width for a group without records: that of the assumed law, or, without pooling, of the prior.
     """
 
     n_records: int

@@ -21,7 +21,7 @@ from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import FileLayout
 from dpbayes_cli.spec.foreign_options import pair_of
-from dpbayes_cli.spec.public_reasons import unconfirmed
+from dpbayes_cli.spec.public_reasons import unconfirmed_value
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 
 MANY_LEVELS = 50
@@ -44,6 +44,9 @@ _HEAD = "# A release request: dpbayes release --spec THIS_FILE"
 _FROM_HEADER = """\
 # The columns come from the header alone. Fill in the values from public
 # knowledge, never from the data."""
+_FEATURES = """\
+# A feature of texts has values: [a, b] in place of lower and upper; delete the
+# features that you do not need."""
 _FROM_DATA = """\
 # NOT PRIVATE: the values below were read from the data. Check each of them
 # against public knowledge. Then write in place of null where the value comes
@@ -64,7 +67,10 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
     """
     lines = [_HEAD, _FROM_HEADER, f"# columns: {', '.join(names)}", ""]
     if model is not None:
-        return _joined([*lines, *_body(file, source, names, names[0], pair_of({"model": model})[0], _blank)])
+        kind = pair_of({"model": model})[0]
+        if "features" in kind.first_spec and "{values" in kind.first_spec["features"]:
+            lines.insert(-1, _FEATURES)
+        return _joined([*lines, *_body(file, source, names, names[0], kind, _blank)])
     lines += ["# Keep the model that suits the column, and delete the others.", ""]
     lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
@@ -129,7 +135,7 @@ def spec_from_data(
         if key == "cuts":  # the profile knows no useful ones
             return _NO_CUTS if _is_measured(profile) else ""
         value = _found(profile, key, levels)
-        return unconfirmed(value) if value else ""
+        return unconfirmed_value(value) if value else ""
 
     kind = pair_of({"model": name})[0]
     head, names = [_HEAD, _FROM_DATA], list(by_name)

@@ -186,7 +186,7 @@ def test_output_and_refusals(dpbayes: Cli, bundle: Path) -> None:
         ([], "name one analysis"),
         (["--mean", "kind", "--table", "kind,flag"], "name one analysis"),
         (["class ~ flag", "--by", "kind"], "--by"),
-        (["--mean", "kind", "--family", "linear"], "belong to a formula"),
+        (["--mean", "kind", "--family", "linear"], "need a formula"),
         (["--correlation", "class,kind"], "neither a number nor a column with two values"),
         (["--correlation", "class"], "needs two columns"),
         (["--mean", "klass"], "no column 'klass'"),

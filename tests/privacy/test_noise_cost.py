@@ -58,7 +58,7 @@ def test_the_divergence_is_that_of_exact_arithmetic_and_its_decimal_is_never_bel
                 assert mpmath.mpf(str(one.rdp(Decimal(repr(order))))) >= true
 
 
-def test_values_of_the_design_notes() -> None:
+def test_stored_values_of_divergences() -> None:
     assert laplace_rdp(1, 2.0, 10.0) == pytest.approx(0.00995858439, rel=1e-8)
     assert laplace_rdp(1, 8.0, 30.0) == pytest.approx(0.00439870302, rel=1e-8)
     assert laplace_rdp(2, 32.0, 3.5) == pytest.approx(0.55334922964, rel=1e-10)

@@ -6,6 +6,7 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
+from tests.conftest import cpu_limit
 
 
 def test_scalars_stay_texts() -> None:
@@ -34,7 +35,7 @@ def test_scalars_stay_texts() -> None:
     ],
 )
 def test_what_a_spec_does_not_need_is_refused(text: str, why: str) -> None:
-    with pytest.raises(SpecError, match=why):
+    with cpu_limit(20.0), pytest.raises(SpecError, match=why):
         parse_yaml(text)
 
 

@@ -47,7 +47,7 @@ def infer_derivatives(
     run = run_until_converged(chains.run, coefficients, length, effort)
     flat = run.draws.transpose(1, 0, 2).reshape(-1, density.size)  # every prefix has draws of all chains
     information = density.information(flat[:: max(len(flat) // 256, 1)]).mean(axis=0)
-    data_variance = np.diag(np.linalg.inv(information + observation.precision * np.eye(density.width)))
+    data_variance = np.diag(np.linalg.inv(information + observation.prior.precision))
     return Posterior(
         summarize_draws(coefficients(flat), data_variance),
         coefficients(flat)[:n_draws],
@@ -65,18 +65,15 @@ def infer_derivatives(
 def next_point(observation: NoisyDerivatives) -> Floats:
     """Return the next public point: the posterior mode of the coefficients given the rounds so far.
 
-    It is a function of released numbers and never fails: where no mode is found, it is the last point. Without rounds
-    it is zero.
+    It is a function of released numbers and never fails: where no mode is found, it is the last point.
     """
-    if not len(observation.points):
-        return np.zeros(observation.design.width)
     with np.errstate(all="ignore"):
         try:
             wide = observation.design.width > MAX_CHAIN_WIDTH
             point = mean_coefficients(observation) if wide else find_mode(observation).coefficients
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             point = observation.points[-1]
-    return point if np.isfinite(point).all() else np.zeros(observation.design.width)
+    return point if np.isfinite(point).all() else observation.points[-1]
 
 
 def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
@@ -94,13 +91,13 @@ def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]
     return mode.coefficients, factor[first : first + mode.density.width]
 
 
-def known_miscalibration(design: Design) -> str | None:
-    """Return a warning if the intervals of a design are known to be too narrow; None otherwise."""
+def known_miscalibration(design: Design) -> tuple[str, ...]:
+    """Return a warning if the intervals of a design are known to be too narrow."""
     if design.width <= MAX_CHAIN_WIDTH:
-        return None
+        return ()
     return (
         f"the design has {design.width} columns: with more than {MAX_CHAIN_WIDTH}, 90 % intervals are too narrow; in "
-        "simulations with texts of 4 levels, they contained 83 to 88 % of 41 coefficients, and 80 % of 101"
+        "simulations with texts of 4 levels, they contained 83 to 88 % of 41 coefficients, and 80 % of 101",
     )
 
 
@@ -113,7 +110,7 @@ def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator)
         "those of independent features; the gradient of the last round alone is used",
         exact=False,
         monte_carlo=HESSIANS**-0.5,
-        warnings=tuple(filter(None, [known_miscalibration(observation.design)])),
+        warnings=known_miscalibration(observation.design),
     )
 
 

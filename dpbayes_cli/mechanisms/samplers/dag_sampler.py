@@ -39,7 +39,7 @@ class DagSampler(Sampler):
         record takes one count from a row of a table and adds one to the same or another row. If these are two rows, the
         log ratio of one changes by T log theta_k and the log ratio of the other by T log theta_k'; each change has
         range T R / 2. If it is the same row, both changes together have range T R.
-    Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; design notes, discrete Bayes nets node by node.
+    Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; the rest is derived here.
 
     Attributes:
         laws: for each table the sampler that all of its rows share.
@@ -84,7 +84,7 @@ def discrete_sampler(
     Each table of a network gets a share of epsilon in proportion to its weight, rounded down.
 
     Privacy: the tables of a network are drawn independently, so that the costs of their ranges add up.
-    Source: Cesar and Rogers 2021; design notes, the privacy cost of a noise law.
+    Source: Cesar and Rogers 2021; the rest is derived here.
     """
     if not isinstance(model, DiscreteBayesNet):
         concentration = require_type(model, DirichletProbabilities).concentration
