@@ -301,7 +301,11 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
         if guarantee.mu.is_finite():
             opening += " --gaussian"
         if account.opened:
-            return f"this account always counts in pure epsilon, and {charge_text(guarantee)} has none"
+            return (
+                f"this account always counts in pure epsilon, and {charge_text(guarantee)} has none: only releases "
+                f"without a delta can be paid from it. For data that no account has paid for yet, open one for both "
+                f"kinds: {opening.replace(f' {account.name} ', ' NAME ')}"
+            )
         return f"{charge_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
     if guarantee.order_max.is_finite() and orders:

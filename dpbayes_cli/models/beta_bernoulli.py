@@ -40,7 +40,10 @@ class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.success is None) != (self.failure is None):
-            raise ValueError("state both success and failure, or neither; by default they are 1 and 0, or yes and no")
+            raise ValueError(
+                "state both success and failure, such as --success 2 --failure 1, or neither; by default they are 1 "
+                "and 0, or yes and no"
+            )
         check_levels(self.levels)
 
     @property

@@ -24,7 +24,7 @@ HowToState = Callable[[str, Any], str]
 
 _REQUIRED = re.compile(r"Object missing required field `.*`")
 _EXPECTED = re.compile(
-    r"Expected `(?P<kind>[^`]*)`(?: (?P<limit>>=|<=|>|<|of length >=|of length <=) (?P<value>\S+))?(?:, got `.*`)?"
+    r"Expected `(?P<kind>[^`]*)`(?: (?P<limit>>=|<=|>|<|of length(?: >=| <=)?) (?P<value>[^\s,]+))?(?:, got .*)?"
 )
 _WORDS = {
     "float": "a number",
@@ -41,6 +41,7 @@ _LIMITS = {
     "<": "below",
     "of length >=": "at least",
     "of length <=": "at most",
+    "of length": "exactly",
 }
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 _MOST_SHOWN = 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,10 +13,9 @@ from typing import Any
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
-    Relation,
+    Scan,
     all_texts,
     are_grouped,
     commonest_invalid,
@@ -25,14 +23,13 @@ from dpbayes_cli.sources.column_profile import (
     count_keys,
     count_valid_records,
     mean_and_variance,
-    parquet_columns,
-    parquet_relation,
     profile_columns,
-    text_relation,
+    text_scan,
 )
 from dpbayes_cli.sources.file_layout import UTF8, UTF16, FileLayout, first_wrong_line, guess_layout, read_header
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names
 from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.parquet import parquet_blocks, parquet_columns
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
@@ -40,9 +37,6 @@ from dpbayes_cli.workflow import remedies
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
-
-_MUCH_MORE = 1.5
-"""If the variance of the numbers is at least this many times that of the model, the check says so."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +110,7 @@ def check_file(
     if layout is not None:
         check.wrong_lines = max(layout.lines - layout.skipped - layout.header - check.records, 0)
         check.advice += _layout_advice(layout, table.path, check, section)
-        check.advice += header_line_advice(layout, table.path, table.relation(), columns)
+        check.advice += header_line_advice(layout, table.path, table.scan(), columns)
     check.advice += _name_advice(table.names, stated)
     if spec is not None:
         _check_spec(check, spec, table)
@@ -169,19 +163,19 @@ class Table:
             self.layout = replace(self.layout, header=False, names=stated.columns)
         self._are_texts, self.names = {}, self.layout.names
 
-    def relation(self, quote: str | None = None) -> Relation:
-        """Return the FROM clause of the texts ``c0``, ``c1``, ...; ``quote`` replaces the guessed quote character."""
+    def scan(self, quote: str | None = None) -> Scan:
+        """Return what reads the cells of the file; ``quote`` replaces the guessed quote character."""
         if self.layout is None:
-            return parquet_relation(self.path, self.names)
-        return text_relation(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
+            return lambda indices: parquet_blocks(self.path, [self.names[i] for i in indices])
+        return text_scan(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
 
     def profiles(self) -> list[ColumnProfile]:
         """Return the profiles of the columns."""
-        return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
+        return profile_columns(self.scan(), self.names, POINT if self.layout is None else self.layout.marks)
 
     def texts(self, name: str) -> list[str]:
         """Return all distinct texts of a column, sorted."""
-        return all_texts(self.relation(), self.names.index(name))
+        return all_texts(self.scan(), self.names.index(name))
 
     def marks(self, name: str, stated: NumberMarks) -> NumberMarks:
         """Return the marks with which a release reads a column: the stated ones, if the column holds texts."""
@@ -280,7 +274,7 @@ def _index(names: Sequence[str], wanted: str | None, others: Sequence[str | None
 
 def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
     """Add the invalid cells of each column that the spec names and the file has."""
-    model, relation, indices = spec.build_model(), table.relation(spec.source.quote), []
+    model, scan, indices = spec.build_model(), table.scan(spec.source.quote), []
     flags = spec.domain.__struct_fields__ if len(model.columns) == 1 else ()
     names = [name or None for name in model.column_names] or [spec.column]
     for column, wanted in zip(model.columns, names, strict=False):
@@ -292,7 +286,7 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         profile, name = check.columns[index], table.names[index]
         marks = table.marks(name, spec.source.marks)
         indices.append((index, column, marks))
-        invalid, commonest = commonest_invalid(relation, index, column, marks)
+        invalid, commonest = commonest_invalid(scan, index, column, marks)
         advice: list[str] = []
         if empty := sum(count for text, count in commonest if not text):
             advice.append(_about_empty(empty, invalid, spec.on_invalid))
@@ -305,19 +299,21 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
             advice += dict.fromkeys(
                 filter(None, map(partial(remedies.number_remedy, column, texts, table.path), texts))
             )
-        if isinstance(column, NumericColumn) and any(beyond := count_beyond(relation, index, column, marks)):
-            advice.append(_beyond_bounds(column, profile, beyond))
-        elif not invalid and not isinstance(column, Column) and marks == POINT and are_grouped(relation, index):
+        beyond: list[str] = []
+        if isinstance(column, NumericColumn):
+            beyond = remedies.beyond_bounds(column, profile, count_beyond(scan, index, column, marks))
+        advice += beyond
+        if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(scan, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
         if isinstance(column, NumericColumn) and len(model.columns) == 1:
-            advice += _about_spread(model, mean_and_variance(relation, index, column, marks))
+            advice += remedies.about_spread(model, mean_and_variance(scan, index, column, marks))
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
-        check.valid = count_valid_records(relation, indices)
+        check.valid = count_valid_records(scan, indices)
     if spec.key_delta is not None and len(indices) == len(model.columns):
         with suppress(SpecError):  # no epsilon is stated yet
             least = price(spec).plan.parameters["key_records"]
-            check.advice.append(remedies.keys_advice(*count_keys(relation, indices, least), least))
+            check.advice.append(remedies.keys_advice(*count_keys(scan, indices, least), least))
 
 
 def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
@@ -326,24 +322,3 @@ def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     if on_invalid == "drop":
         return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
     return f"{which}: --on-invalid {on_invalid} fills them"
-
-
-def _about_spread(model: Model, moments: tuple[float, float] | None) -> Iterable[str]:
-    """Yield a sentence if numbers of this mean and variance vary much more than the model assumes."""
-    if moments is None or (expected := model.variance_at(moments[0])) is None:
-        return
-    if moments[1] > _MUCH_MORE * expected > 0.0:
-        times = math.sqrt(moments[1] / expected)
-        yield (
-            f"the variance of the numbers is {moments[1]:.3g}; {model.name} takes it to be {expected:.3g}, so its "
-            f"intervals are up to {times:.1f} times too narrow; --model normal estimates the variance"
-        )
-
-
-def _beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int]) -> str:
-    """Return a sentence about the numbers below and above the bounds of a column."""
-    treated = "moved to the nearer bound" if column.outside == "clamp" else "dropped with their records"
-    return (
-        f"the numbers are from {profile.lowest:g} to {profile.highest:g}; {beyond[0]} below {column.lower:g} and "
-        f"{beyond[1]} above {column.upper:g} are {treated}"
-    )

@@ -44,6 +44,9 @@ _HEAD = "# A release request: dpbayes release --spec THIS_FILE"
 _FROM_HEADER = """\
 # The columns come from the header alone. Fill in the values from public
 # knowledge, never from the data."""
+_FEATURES = """\
+# A feature of texts has values: [a, b] in place of lower and upper; delete the
+# features that you do not need."""
 _FROM_DATA = """\
 # NOT PRIVATE: the values below were read from the data. Check each of them
 # against public knowledge. Then write in place of null where the value comes
@@ -64,7 +67,10 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
     """
     lines = [_HEAD, _FROM_HEADER, f"# columns: {', '.join(names)}", ""]
     if model is not None:
-        return _joined([*lines, *_body(file, source, names, names[0], pair_of({"model": model})[0], _blank)])
+        kind = pair_of({"model": model})[0]
+        if "features" in kind.first_spec and "{values" in kind.first_spec["features"]:
+            lines.insert(-1, _FEATURES)
+        return _joined([*lines, *_body(file, source, names, names[0], kind, _blank)])
     lines += ["# Keep the model that suits the column, and delete the others.", ""]
     lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
