@@ -14,6 +14,7 @@ from dpbayes_cli.api.released import report as report
 from dpbayes_cli.api.released import verify as verify
 from dpbayes_cli.api.request import plan as plan
 from dpbayes_cli.api.schedules import ScheduledReleases as Schedule
+from dpbayes_cli.base import errors as errors
 
 __all__ = [
     "Ledger",
@@ -21,6 +22,7 @@ __all__ = [
     "analyze",
     "combine",
     "compose",
+    "errors",
     "evaluate",
     "infer",
     "load_bundle",

@@ -109,7 +109,9 @@ def release(
     """Release a private posterior of data, or show an earlier release of the same request again, free.
 
     >>> release = dpb.release("relapse.csv", dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon="0.5"),
-    ...                       ledger="ledger.sqlite", account="relapse", out="out")  # doctest: +SKIP
+    ...                       ledger="ledger.sqlite", account="relapse", out="out")
+    >>> release.remaining
+    {'epsilon': Decimal('2.5')}
 
     Args:
         data: a path, a list of paths, the address of a table, or a pandas, Polars or Arrow table. For a table in
@@ -133,7 +135,7 @@ def release(
         DpbayesError: see ``errors``; after a charge, repeating the call finishes the release.
 
     Privacy: the guarantee of the plan; see ``workflow.release``.
-    Source: architecture, the ledger's protocol.
+    Source: docs/explanation/guarantee.md; docs/reference/ledger.md (what is charged when).
     """
     from dpbayes_cli.base.process_hardening import disable_core_dumps
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
@@ -161,6 +163,9 @@ def _place(data: Data) -> str | Location:
 def load_bundle(path: str | Path) -> ReleasedBundle:
     """Return a release on disk.
 
+    >>> dpb.load_bundle("out").guarantee.epsilon
+    Decimal('0.5')
+
     Raises:
         OutputError: there is no bundle at this path.
         VerificationError: the bundle holds no valid release document.
@@ -181,7 +186,9 @@ def infer(
 ) -> Inferred:
     """Compute the posterior again with another prior, more samples or another method, at no privacy cost.
 
-    >>> posterior = dpb.infer("out", prior={"alpha": 2, "beta": 5}, draws=10_000, seed=1)  # doctest: +SKIP
+    >>> posterior = dpb.infer("out", prior={"alpha": 2, "beta": 5}, draws=10_000, seed=1)
+    >>> posterior.to_pandas().shape
+    (10000, 1)
 
     Args:
         release: a release, or the directory of a bundle.
@@ -217,6 +224,10 @@ def predict(
     The columns are the keys of ``dpbayes predict --json``. For a target with classes, ``probabilities`` is in the order
     in which the spec states the classes.
 
+    >>> predicted = dpb.predict("adult", "people.csv")
+    >>> list(predicted.columns)
+    ['label', 'probabilities']
+
     Args:
         release: a release, or the directory of a bundle.
         data: a path, or a pandas, Polars or Arrow table. For groups it may be None; the rows are then the groups, and
@@ -249,6 +260,10 @@ def predict(
 def evaluate(release: Released, data: Data, target: str | None = None, **layout: Any) -> dict[str, Any]:
     """Return scores of the predictions on labeled records. NOT PRIVATE, unless the records are public.
 
+    >>> scores = dpb.evaluate("adult", "people.csv")
+    >>> scores["records"]
+    200
+
     Args:
         release, data, target, layout: see ``predict``.
 
@@ -266,6 +281,9 @@ def evaluate(release: Released, data: Data, target: str | None = None, **layout:
 def verify(release: Released, ledger: Accounts | str | Path | None = None, *, with_ledger: bool = True) -> list[str]:
     """Return the faults that verification finds in a bundle; empty if there are none.
 
+    >>> dpb.verify("out", "ledger.sqlite")
+    []
+
     Args:
         release: a release, or the directory of a bundle.
         ledger: the ledger that was charged; if None, the default ledger.
@@ -282,6 +300,10 @@ def verify(release: Released, ledger: Accounts | str | Path | None = None, *, wi
 
 def report(release: Released, form: str = "html") -> str:
     """Return the report of a release in the form ``html`` or ``markdown``.
+
+    >>> page = dpb.report("out")
+    >>> page.startswith("<!DOCTYPE html>")
+    True
 
     Raises:
         ValueError: there is no such form.
@@ -302,7 +324,6 @@ def report(release: Released, form: str = "html") -> str:
 def compose(*parts: Guarantee | PlannedRequest | ReleasedBundle | Number) -> Guarantee:
     """Return the guarantee of several releases together; all of them must have been fixed in advance.
 
-    >>> import dpbayes_cli as dpb
     >>> request = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon="0.5"))
     >>> str(dpb.compose(request, request, 0.25).epsilon)
     '1.25'
