@@ -10,7 +10,7 @@ from dpbayes_cli.ledger.admitted_releases import admitted_releases
 from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON, UnionBudget
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
-from dpbayes_cli.workflow.account_prices import DELTA
+from dpbayes_cli.workflow.account_costs import DELTA
 from dpbayes_cli.workflow.pricing import price
 
 DOCS = Path(__file__).parent
@@ -35,7 +35,7 @@ def requests() -> dict[str, dict[str, Any]]:
 
 
 def admitted(request: dict[str, Any], epsilon: str) -> tuple[int, int]:
-    """Return how many releases an account of epsilon 3 and delta 1e-6 admits, at the former price and at the price."""
+    """Return how many releases an account of epsilon 3 and delta 1e-6 admits, at the former cost and at today's."""
     spec = build_spec({**request, "privacy": {**request["privacy"], "epsilon": epsilon}})
     guarantee = price(spec, spec.records).plan.guarantee
     budget = UnionBudget.divide(DEFAULT_EPSILON, DELTA)

@@ -22,12 +22,12 @@ from dpbayes_cli.api.released import ReleasedBundle
 from dpbayes_cli.api.request import PlannedRequest
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.options import unwrapped
+from dpbayes_cli.core.options import unwrap
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.main import cli
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.loss_distribution import JointPrice
+from dpbayes_cli.privacy.loss_distribution import JointCost
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.release_spec import spec_type
 from dpbayes_cli.spec.structure_section import StructureSection
@@ -45,7 +45,7 @@ RETURNED = (
     Inferred,
     Guarantee,
     PricedSchedule,
-    JointPrice,
+    JointCost,
     Analyzed,
     SyntheticTables,
     CombinedEstimates,
@@ -136,7 +136,7 @@ def command_line_page() -> str:
 def keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield name, default and description of every key of a section, and of the sections within it."""
     for item in msgspec.structs.fields(kind):
-        inner, description = unwrapped(item.type)
+        inner, description = unwrap(item.type)
         if isinstance(inner, type) and issubclass(inner, Section):
             yield from keys(inner, f"{place}{item.name}.")
             continue

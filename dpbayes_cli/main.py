@@ -37,7 +37,7 @@ COMMANDS = {
     "verify": "Check that a bundle is consistent and was charged.",
     "audit": "Test a privacy guarantee by attacks on made-up data.",
     "report": "Write a bundle as a page or text, with plots.",
-    "schedule": "Release many times at one price, charged once.",
+    "schedule": "Release many times at one joint cost, charged once.",
     "budget": "Open, show, check, amend and keep privacy budgets.",
     "spec": "Write, check and describe spec files.",
     "experiment": "Run a study of many simulated releases.",

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,22 @@ def often(cases: Iterable[Any], every: int) -> list[Any]:
 def files_of(directory: str | Path) -> dict[str, bytes]:
     """Return the content of every file of a directory, such as a bundle."""
     return {path.name: path.read_bytes() for path in Path(directory).iterdir()}
+
+
+@contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """Fail once this process has used so much CPU time: many times what is needed, so only another growth fails."""
+
+    def stop(*_: object) -> None:
+        pytest.fail(f"took more than {seconds} s of CPU time")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass(frozen=True)

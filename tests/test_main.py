@@ -170,8 +170,8 @@ def test_a_command_imports_only_what_it_needs(
     assert done.stdout.splitlines()[-1] == str(loaded), done.stderr
 
 
-def ended_by(number: int, started: subprocess.Popen[bytes], after: str) -> tuple[int, float, str]:
-    """Send a signal once stderr has a message; return exit code, seconds until the end, and stderr."""
+def ended_by(number: int, started: subprocess.Popen[bytes], after: str) -> tuple[int, str]:
+    """Send a signal once stderr has a message; return exit code and stderr."""
     assert started.stderr is not None
     messages = b""
     while after.encode() not in messages:
@@ -179,11 +179,10 @@ def ended_by(number: int, started: subprocess.Popen[bytes], after: str) -> tuple
         assert line, messages
         messages += line
     time.sleep(0.5)
-    sent = time.monotonic()
     started.send_signal(number)
     code = started.wait(timeout=30)
     messages += started.stderr.read()
-    return code, time.monotonic() - sent, messages.decode()
+    return code, messages.decode()
 
 
 @pytest.mark.parametrize(
@@ -197,9 +196,8 @@ def test_a_signal_while_the_data_stall_ends_the_run(number: int, code: int, plac
         assert started.stdin is not None
         started.stdin.write(b"x\n" + b"1\n" * 100)
         started.stdin.flush()
-        exit_code, seconds, messages = ended_by(number, started, "charged epsilon 1")
+        exit_code, messages = ended_by(number, started, "charged epsilon 1")
         assert (exit_code, "internal error" in messages) == (code, False)
-        assert seconds < 10
     again = dpbayes("release", "-", "--dataset", "d", *REQUEST, "--json", stdin=b"x\n" + b"1\n" * 100)
     assert again.json["remaining"] == {"epsilon": "2"}
 
@@ -208,7 +206,7 @@ def test_a_signal_while_the_engine_works_is_no_internal_error(place: Path) -> No
     path = place / "big.csv"
     path.write_bytes(b"x\n" + b"1,1\n" * 20_000_000)  # every record is ragged, which takes the engine a while
     with subprocess.Popen([*RELEASE, str(path), *REQUEST], stderr=subprocess.PIPE) as started:
-        exit_code, _, messages = ended_by(signal.SIGINT, started, "charged epsilon 1")
+        exit_code, messages = ended_by(signal.SIGINT, started, "charged epsilon 1")
     assert exit_code in {130, 0}  # 0: it was faster than the signal
     assert "internal error" not in messages
 

@@ -23,24 +23,24 @@ CLINIC = SAMPLE_DATA / "clinic.csv"
 CONFIG = ROOT / "configs" / "releases" / "clinic-age-private-bounds.yaml"
 MONTHS = ["--column", "months", "--model", "gamma-poisson", "--bounds-high", "60"]
 AGE = ["--column", "age", "--model", "normal-mean", "--variance", "225", "--bounds-low", "0", "--bounds-high", "200"]
-PRICE = ["--bounds-epsilon", "0.5", "--eps", "1"]
+COST = ["--bounds-epsilon", "0.5", "--eps", "1"]
 
 
 def test_both_steps_are_charged_once_and_replayed(dpbayes: Cli, place: Path) -> None:
     data = place / "clinic.csv"
     data.write_bytes(CLINIC.read_bytes())
-    first = dpbayes("release", data, *MONTHS, *PRICE, "--out", "out", "--json").json
+    first = dpbayes("release", data, *MONTHS, *COST, "--out", "out", "--json").json
     assert first["guarantee"]["epsilon"] == 1.5
     assert [part["epsilon"] for part in first["guarantee"]["parts"]] == [0.5, 1.0]
     assert first["remaining"] == {"epsilon": "1.5"}
     assert dpbayes("budget", "show", "--json").json["accounts"][0]["spent"] == {"epsilon": "1.5"}
     data.write_bytes(b"")  # a replay does not open the data
-    again = dpbayes("release", data, *MONTHS, *PRICE, "--out", "copy", "--json").json
+    again = dpbayes("release", data, *MONTHS, *COST, "--out", "copy", "--json").json
     assert (again["replayed"], again["bounds"], again["remaining"]) == (True, first["bounds"], {"epsilon": "1.5"})
     assert Path("copy", "release.json").read_bytes() == Path("out", "release.json").read_bytes()
     assert dpbayes("budget", "verify").code == 0
     data.write_bytes(CLINIC.read_bytes())
-    other = dpbayes("release", data, *MONTHS, *PRICE, "--bounds-cells", "30", "--dry-run", "--json").json
+    other = dpbayes("release", data, *MONTHS, *COST, "--bounds-cells", "30", "--dry-run", "--json").json
     assert other["release_id"] != first["release_id"]  # bounds are priced: another grid is another request
     assert not other["already_charged"]
 
@@ -91,8 +91,8 @@ def test_the_bundle_states_the_bounds_and_their_cost(
 def test_the_posterior_is_that_of_the_drawn_bounds(dpbayes: Cli) -> None:
     """At a large epsilon the mean age is that of the data; with other bounds it would be far off."""
     dpbayes("budget", "open", "clinic", "--epsilon", "1000")
-    price = ["--bounds-epsilon", "100", "--eps", "5", "--prior", "mean=50,variance=100", "--on-invalid", "impute:50"]
-    released = dpbayes("release", CLINIC, *AGE, *price, "--json").json
+    cost = ["--bounds-epsilon", "100", "--eps", "5", "--prior", "mean=50,variance=100", "--on-invalid", "impute:50"]
+    released = dpbayes("release", CLINIC, *AGE, *cost, "--json").json
     rows = CLINIC.read_text().splitlines()[1:]
     ages = [int(row.split(",")[0]) if row.split(",")[0].isdecimal() else 50 for row in rows]
     bounds = released["bounds"]
@@ -103,7 +103,7 @@ def test_the_posterior_is_that_of_the_drawn_bounds(dpbayes: Cli) -> None:
 
 
 def test_a_bundle_with_other_bounds_is_refused(dpbayes: Cli) -> None:
-    dpbayes("release", CLINIC, *MONTHS, *PRICE, "--out", "out")
+    dpbayes("release", CLINIC, *MONTHS, *COST, "--out", "out")
     document = json.loads(Path("out/release.json").read_text())
     without = {key: value for key, value in document.items() if key != "bounds"}
     for change in ({"lower": 0.0, "upper": 0.5}, {"lower": 5.0, "upper": 1.0}, {"lower": 1.0, "upper": 12.0}, None):
@@ -119,12 +119,12 @@ def test_a_bundle_with_other_bounds_is_refused(dpbayes: Cli) -> None:
 @pytest.mark.parametrize(("arguments", "cells"), [([*MONTHS, "--neighbors", "add-remove"], ""), (AGE, "x\n,,,,\n")])
 def test_an_empty_data_set_gets_a_release(arguments: list[str], cells: str, dpbayes: Cli, place: Path) -> None:
     (place / "empty.csv").write_text(f"age,arm,months,relapse,note\n{cells}")
-    released = dpbayes("release", "empty.csv", *arguments, *PRICE, "--json").json
+    released = dpbayes("release", "empty.csv", *arguments, *COST, "--json").json
     assert released["bounds"]["lower"] < released["bounds"]["upper"]
 
 
 def test_a_stream_is_read_once(dpbayes: Cli) -> None:
-    done = dpbayes("release", "-", "--dataset", "clinic", *MONTHS, *PRICE, "--json", stdin=CLINIC.read_bytes())
+    done = dpbayes("release", "-", "--dataset", "clinic", *MONTHS, *COST, "--json", stdin=CLINIC.read_bytes())
     assert done.json["bounds"]["upper"] > 0
 
 
@@ -133,7 +133,7 @@ def test_the_histogram_is_not_written_anywhere(dpbayes: Cli, tmp_path: Path, pla
     data = place / "data.csv"
     data.write_text("v\n" + "7.7318293\n" * 300)
     model = ("--model", "gamma-exponential", "--bounds-high", "1000")
-    done = dpbayes("release", data, *model, *PRICE, "-vv", "--out", "o")
+    done = dpbayes("release", data, *model, *COST, "-vv", "--out", "o")
     assert done.code == 0, done.err
     sealed = payloads(ledger_path)
     draw, _ = json.JSONDecoder().raw_decode(sealed.decode())
@@ -148,15 +148,15 @@ def test_the_histogram_is_not_written_anywhere(dpbayes: Cli, tmp_path: Path, pla
     ("arguments", "code", "says"),
     [
         (["--model", "gamma-poisson", "--column", "months", "--eps", "1"], 3, "--bounds-epsilon"),
-        ([*MONTHS, *PRICE, "--upper", "30"], 3, "leave out either"),
+        ([*MONTHS, *COST, "--upper", "30"], 3, "leave out either"),
         ([*MONTHS, "--eps", "1"], 3, "--bounds-epsilon 0.1"),
-        ([*MONTHS, *PRICE, "--bounds-high", "1.5"], 3, "whole"),
-        ([*MONTHS, *PRICE, "--on-invalid", "impute:61"], 3, "not in the domain"),
-        ([*MONTHS, *PRICE, "--bounds-lower-quantile", "0.1"], 3, "leave it out"),
-        ([*MONTHS, *PRICE, "--mechanism", "ops", "--on-invalid", "impute:1", "--support", "1,9"], 3, "laplace"),
-        ([*MONTHS, *PRICE, "--mechanism", "rdp-diffuse", "--on-invalid", "impute:1"], 3, "laplace"),
+        ([*MONTHS, *COST, "--bounds-high", "1.5"], 3, "whole"),
+        ([*MONTHS, *COST, "--on-invalid", "impute:61"], 3, "not in the domain"),
+        ([*MONTHS, *COST, "--bounds-lower-quantile", "0.1"], 3, "leave it out"),
+        ([*MONTHS, *COST, "--mechanism", "ops", "--on-invalid", "impute:1", "--support", "1,9"], 3, "laplace"),
+        ([*MONTHS, *COST, "--mechanism", "rdp-diffuse", "--on-invalid", "impute:1"], 3, "laplace"),
         ([*MONTHS, "--bounds-epsilon", "2.5", "--eps", "1"], 5, "requested: epsilon 3.5"),
-        (["--model", "beta-bernoulli", "--column", "relapse", "--eps", "1", *PRICE], 3, "cannot be found"),
+        (["--model", "beta-bernoulli", "--column", "relapse", "--eps", "1", *COST], 3, "cannot be found"),
         (["--spec", "several.yaml"], 3, "cannot be found privately"),
     ],
 )  # fmt: skip
@@ -171,8 +171,8 @@ def test_requests_without_private_bounds_are_refused_uncharged(
     assert dpbayes("budget", "show", "--json").json["accounts"] == [] if ledger_path.exists() else True
 
 
-def test_a_plan_prints_both_prices(dpbayes: Cli) -> None:
-    arguments = [*MONTHS[2:], *PRICE, "--on-invalid", "impute:1", "--records", "500", "--trials", "5"]
+def test_a_plan_prints_both_costs(dpbayes: Cli) -> None:
+    arguments = [*MONTHS[2:], *COST, "--on-invalid", "impute:1", "--records", "500", "--trials", "5"]
     planned = dpbayes("plan", *arguments, "--json").json
     assert [planned["steps"][name]["epsilon"] for name in ("bounds", "statistics")] == [0.5, 1.0]
     assert planned["guarantee"]["epsilon"] == 1.5
@@ -182,7 +182,7 @@ def test_a_plan_prints_both_prices(dpbayes: Cli) -> None:
     assert re.search(r"statistics +pure, epsilon 1", shown)
     compared = dpbayes("plan", *arguments[:-1], "0", "--compare", "--json").json
     assert {each["mechanism"] for each in compared if "refused" in each} >= {"ops", "rdp-diffuse"}
-    priced = dpbayes("release", CLINIC, *MONTHS, *PRICE, "--dry-run").out
+    priced = dpbayes("release", CLINIC, *MONTHS, *COST, "--dry-run").out
     assert "would cost epsilon 1.5" in priced
     assert "private bounds cost epsilon 0.5" in priced
 
@@ -210,7 +210,7 @@ def test_noise_that_does_not_fit_drawn_bounds_uses_the_whole_range(
         return original(sensitivity_l1, epsilon)
 
     monkeypatch.setattr(DiscreteLaplace, "calibrate", calibrate)
-    released = dpbayes("release", CLINIC, "--dataset", "clinic", *MONTHS, *PRICE, "--out", "o", "--json").json
+    released = dpbayes("release", CLINIC, "--dataset", "clinic", *MONTHS, *COST, "--out", "o", "--json").json
     document = json.loads(Path("o/release.json").read_text())
     assert released["bounds"]["upper"] > 0
     assert len(seen) > 2

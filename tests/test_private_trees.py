@@ -94,7 +94,7 @@ def stated(**changes: Any) -> Any:
     return json.loads(json.dumps({**SPEC, **changes}), parse_int=str, parse_float=str)
 
 
-def test_the_price_is_composed_of_bounded_range_and_that_of_the_tables() -> None:
+def test_the_cost_is_composed_of_bounded_range_and_that_of_the_tables() -> None:
     """Three edges of range 0.1 each cost 3 * 0.1^2 / 8 in zCDP, and Gaussian noise its rho."""
     gaussian = stated(mechanism="gaussian", privacy={"rho": "0.01"}, structure={"private": {"epsilon": "0.3"}})
     assert price(build_spec(gaussian)).plan.guarantee.rho == Decimal("0.01375")
@@ -128,7 +128,7 @@ def test_requests_without_a_private_tree_are_refused(dpbayes: Cli, toy: Path, le
 
 
 @pytest.mark.slow
-def test_a_plan_prints_both_prices_and_recommends_a_split(dpbayes: Cli, toy: Path) -> None:
+def test_a_plan_prints_both_costs_and_recommends_a_split(dpbayes: Cli, toy: Path) -> None:
     Path("spec.yaml").write_text(
         yaml.safe_dump(stated(privacy={"epsilon": "3"}, structure={"private": {"epsilon": "2"}}))
     )
@@ -136,14 +136,17 @@ def test_a_plan_prints_both_prices_and_recommends_a_split(dpbayes: Cli, toy: Pat
     assert [planned["steps"][name]["epsilon"] for name in ("structure", "statistics")] == [2.0, 3.0]
     known, split = planned["sentences"][2:4]
     assert known == "These numbers are for a tree that is known in advance."
-    assert split.startswith("Of epsilon 5 in all, ")
-    assert split.endswith("with the requested 2.")
+    assert split.startswith("Of the total epsilon of 5, ")
+    assert "with the requested 2, it is " in split
 
 
 def test_the_simulated_errors_are_smallest_between_the_extremes() -> None:
     """With 5 % of a small budget the tree is nearly random; with 70 % the tables are mostly noise."""
-    split = simulate_tree_split(price(build_spec(stated(privacy={"epsilon": "1"}, structure={"private": {}}))), 1000)
-    assert split is not None
-    shares = sorted(split.errors)
-    assert min(split.errors.values()) < 0.9 * min(split.errors[shares[0]], split.errors[shares[-1]])
-    assert (split.total, split.stated) == (Decimal("1.25"), Decimal("0.2"))
+    laplace = stated(privacy={"epsilon": "1"}, structure={"private": {}})
+    gaussian = stated(mechanism="gaussian", privacy={"rho": "0.02"}, structure={"private": {"epsilon": "0.2"}})
+    for spec, total, stated_epsilon in ((laplace, "epsilon of 1.25", "0.25"), (gaussian, "rho of 0.0216667", "0.2")):
+        split = simulate_tree_split(price(build_spec(spec)), 1000)
+        assert split is not None
+        epsilons = sorted(split.errors)
+        assert min(split.errors.values()) < 0.9 * min(split.errors[epsilons[0]], split.errors[epsilons[-1]])
+        assert (split.total, split.stated) == (total, Decimal(stated_epsilon))

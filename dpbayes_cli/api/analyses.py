@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.api.released import Released, loaded
+from dpbayes_cli.api.released import Released, load_release
 from dpbayes_cli.synthesis.analyses import analyze as analyze_bundle
 from dpbayes_cli.synthesis.analysis_result import AnalysisRequest, Analyzed
 from dpbayes_cli.synthesis.files import TableFormat, write_tables
@@ -48,7 +48,7 @@ def synthesize(
         SpecError: the bundle holds no joint posterior of columns with public values, or has fewer draws than tables.
         OutputError: the directory exists, or cannot be written.
     """
-    tables = synthesize_bundle(loaded(release).contents, rows, datasets, seed, bounds)
+    tables = synthesize_bundle(load_release(release).contents, rows, datasets, seed, bounds)
     if out is not None:
         write_tables(tables, Path(out), table_format)
     return tables
@@ -99,7 +99,7 @@ def analyze(
         bounds=bounds,
         interval=interval,
     )
-    return analyze_bundle(loaded(release).contents, request)
+    return analyze_bundle(load_release(release).contents, request)
 
 
 def _names(stated: str | Sequence[str]) -> tuple[str, ...]:

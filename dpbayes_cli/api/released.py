@@ -61,11 +61,11 @@ class ReleasedBundle:
     @cached_property
     def guarantee(self) -> Guarantee:
         """The privacy cost of the release, as it was charged."""
-        from dpbayes_cli.bundle.assemble import at_stated_price
+        from dpbayes_cli.bundle.assemble import at_stated_cost
         from dpbayes_cli.workflow.pricing import price
 
         plan = price(self.contents.spec, self.document.n_records).plan
-        return at_stated_price(plan, self.document.guarantee).guarantee
+        return at_stated_cost(plan, self.document.guarantee).guarantee
 
     @property
     def sentences(self) -> list[str]:
@@ -208,7 +208,7 @@ def infer(
     changes: dict[str, Any] = {"inference": stated} if stated else {}
     if prior is not None:
         changes["prior"] = as_texts(prior)
-    return Inferred(infer_again(loaded(release).contents, changes, seed, more=more).analysis)
+    return Inferred(infer_again(load_release(release).contents, changes, seed, more=more).analysis)
 
 
 def predict(
@@ -247,7 +247,7 @@ def predict(
     from dpbayes_cli.prediction.records import NewRecords, predictor
     from dpbayes_cli.workflow.inferring import infer_again
 
-    contents = loaded(release).contents
+    contents = load_release(release).contents
     again = None if prior is None else infer_again(contents, {"prior": as_texts(prior)}).analysis
     model = predictor(contents, target, again)
     if data is None and isinstance(model, GroupPredictor):
@@ -273,7 +273,7 @@ def evaluate(release: Released, data: Data, target: str | None = None, **layout:
     """
     from dpbayes_cli.prediction.record_scores import evaluate_bundle
 
-    contents = loaded(release).contents
+    contents = load_release(release).contents
     name, note, scores = evaluate_bundle(contents, _place(data), target, as_texts(layout))
     return scores.document(contents.document.release_id, name, note)
 
@@ -295,7 +295,7 @@ def verify(release: Released, ledger: Accounts | str | Path | None = None, *, wi
     from dpbayes_cli.workflow.verification import verify_bundle
 
     kept = ledger if isinstance(ledger, Accounts) else Accounts(ledger)
-    return list(verify_bundle(loaded(release).path, kept.ledger if with_ledger else None).findings)
+    return list(verify_bundle(load_release(release).path, kept.ledger if with_ledger else None).findings)
 
 
 def report(release: Released, form: str = "html") -> str:
@@ -308,7 +308,7 @@ def report(release: Released, form: str = "html") -> str:
     Raises:
         ValueError: there is no such form.
     """
-    contents = loaded(release).contents
+    contents = load_release(release).contents
     if form == "html":
         from dpbayes_cli.bundle.report.page import report_html
         from dpbayes_cli.workflow.reporting import build_report_context
@@ -355,6 +355,6 @@ def _guarantee_of(part: Guarantee | PlannedRequest | ReleasedBundle | Number) ->
     return PureDP(as_decimal(part))
 
 
-def loaded(release: Released) -> ReleasedBundle:
+def load_release(release: Released) -> ReleasedBundle:
     """Return a release that is stated as such or by the directory of its bundle; see ``load_bundle`` for errors."""
     return release if isinstance(release, ReleasedBundle) else load_bundle(release)

@@ -45,7 +45,7 @@ class ScheduledReleases:
         return read_schedule(self._file)
 
     def check(self) -> PricedSchedule:
-        """Return the price of all releases together; this reads no data and charges nothing.
+        """Return the cost of all releases together; this reads no data and charges nothing.
 
         Raises:
             SpecError: the file or a request is wrong.
@@ -62,7 +62,7 @@ class ScheduledReleases:
             separate: why no other account of this ledger has paid for the people in these data; None: not stated.
 
         Raises:
-            BudgetError: the price is above the total, or the account is open with another schedule.
+            BudgetError: the cost is above the total, or the account is open with another schedule.
         """
         from dpbayes_cli.workflow.schedule import open_schedule
 
@@ -92,13 +92,13 @@ class ScheduledReleases:
         Source: docs/how-to/schedules.md (why one charge pays for all).
         """
         from dpbayes_cli.base.process_hardening import disable_core_dumps
-        from dpbayes_cli.workflow.schedule import chosen_by_name, release_listed
+        from dpbayes_cli.workflow.schedule import choose_by_name, release_listed
 
         disable_core_dumps()
         today, places = day or date.today(), [os.fspath(each) for each in data]
         directory = Path(self.schedule.account if out is None else out)
         released = {}
-        for each in chosen_by_name(self._listed(), name, today):
+        for each in choose_by_name(self._listed(), name, today):
             published = release_listed(
                 each, places, today, directory / each.label, self._accounts.ledger, say or (lambda _message: None)
             )
@@ -114,9 +114,9 @@ class ScheduledReleases:
         Raises:
             BudgetError: the schedule is not open, or was changed after it was opened.
         """
-        from dpbayes_cli.workflow.schedule import states
+        from dpbayes_cli.workflow.schedule import release_states
 
-        return states(self._listed(), day or date.today())
+        return release_states(self._listed(), day or date.today())
 
     def _listed(self) -> list[Appointment]:
         from dpbayes_cli.workflow.schedule import appointments, opened_account

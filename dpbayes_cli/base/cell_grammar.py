@@ -78,14 +78,14 @@ def parse_number(text: str, *, integers: bool = False, marks: NumberMarks = POIN
     return number if math.isfinite(number) else None
 
 
-def escaped(text: str, characters: re.Pattern[str] = CONTROL_CHARACTERS) -> str:
+def escape(text: str, characters: re.Pattern[str] = CONTROL_CHARACTERS) -> str:
     """Return a text with these characters escaped."""
     return characters.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """Return a text with its control characters and invisible marks escaped, so that no two texts look alike."""
-    return escaped(text, _UNSEEN)
+    return escape(text, _UNSEEN)
 
 
 def is_publishable_key(text: str) -> bool:
@@ -107,5 +107,5 @@ def check_levels(levels: Sequence[str]) -> None:
         if len(level.encode("utf-8")) > MAX_CELL_BYTES:
             raise ValueError(f"{level[:20]!r}... is longer than {MAX_CELL_BYTES} bytes")
         if normal_cell(level) in seen:
-            raise ValueError(f"{seen[normal_cell(level)]!r} and {level!r} mean the same cell")
+            raise ValueError(f"{seen[normal_cell(level)]!r} and {level!r} mean the same cell; leave one out")
         seen[normal_cell(level)] = level

@@ -52,12 +52,12 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
         raise failure from None
 
 
-def one_thread(engine: duckdb.DuckDBPyConnection) -> AbstractContextManager[None]:
+def use_one_thread(engine: duckdb.DuckDBPyConnection) -> AbstractContextManager[None]:
     """Make the engine use one thread, which needs less memory."""
     return _setting(engine, "threads", "1")
 
 
-def joins_as_written(engine: duckdb.DuckDBPyConnection) -> AbstractContextManager[None]:
+def keep_join_order(engine: duckdb.DuckDBPyConnection) -> AbstractContextManager[None]:
     """Make the engine keep the right side of each join in memory, and stream the left side."""
     return _setting(engine, "disabled_optimizers", "'join_order,build_side_probe_side'")
 

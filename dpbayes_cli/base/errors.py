@@ -80,7 +80,7 @@ class SeveralMistakesError(SpecError):
         return lines
 
 
-def joined(mistakes: Iterable[SpecError]) -> SpecError:
+def join_mistakes(mistakes: Iterable[SpecError]) -> SpecError:
     """Return one error for one or more mistakes of a request."""
     several = SeveralMistakesError(mistakes)
     return several.mistakes[0] if len(several.mistakes) == 1 else several

@@ -53,7 +53,6 @@ def is_mount_point(path: Path, table: str) -> bool:
 
 
 def _mounts(table: str) -> Iterator[tuple[str, str]]:
-    """Yield mount point and type of the file systems in a table."""
     for line in table.splitlines():
         left, dash, right = line.partition(" - ")
         fields = left.split(" ")

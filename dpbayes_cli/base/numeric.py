@@ -139,7 +139,7 @@ def _stirling(x: Any) -> Any:
     return inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square * (1 / 1188)))))
 
 
-def normalized_rows(log_weights: Floats) -> Floats:
+def normalize_rows(log_weights: Floats) -> Floats:
     """Return exp(log_weights) with every row scaled to sum to one."""
     import numpy as np
 
@@ -147,7 +147,7 @@ def normalized_rows(log_weights: Floats) -> Floats:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def normalized(log_weights: Floats) -> Floats:
+def normalize(log_weights: Floats) -> Floats:
     """Return exp(log_weights) scaled to sum to one; the largest weight must be finite."""
     import numpy as np
 

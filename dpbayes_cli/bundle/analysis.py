@@ -215,6 +215,5 @@ def _drawn_states(model: Model, states: Sequence[Sequence[int]]) -> Integers | N
 
 
 def _shares_of_states(model: Model, drawn: Integers) -> Floats:
-    """Return, for each sequence and step, the share of the draws in each state."""
     over_time = require_type(section_of(model.sections(), StatesOverTime), StatesOverTime)
     return np.asarray((drawn[..., None] == np.arange(over_time.states)).mean(axis=0))

@@ -147,7 +147,7 @@ def assemble(
             report,
             how=f"{report.how}: {plan.how}" if plan.how else report.how,
             exact=report.exact and final_step.law.draws_exactly,
-            warnings=[*report.warnings, *plan.warnings],
+            warnings=list(dict.fromkeys([*report.warnings, *plan.all_warnings(model, draw.n_records)])),
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
         **differing_groups(keys_of(draw, spec.stated_in_full), analysis),
@@ -211,15 +211,15 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     )
 
 
-def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
-    """Return a plan at the price that its document states; an earlier version stated and charged pure epsilon alone."""
-    return plan if _states_price(stated) else plan.at_price(plan.guarantee.former)
+def at_stated_cost(plan: Plan, stated: ReleasedGuarantee) -> Plan:
+    """Return a plan at the cost that its document states; an earlier version stated and charged pure epsilon alone."""
+    return plan if _states_cost(stated) else plan.at_cost(plan.guarantee.former)
 
 
-def _states_price(guarantee: ReleasedGuarantee) -> bool:
+def _states_cost(guarantee: ReleasedGuarantee) -> bool:
     """Return whether a pure or bounded-range guarantee, or one of its parts, also states a rho."""
     states_rho = guarantee.kind in {"pure", "bounded-range"} and guarantee.rho is not None
-    return states_rho or any(map(_states_price, guarantee.parts))
+    return states_rho or any(map(_states_cost, guarantee.parts))
 
 
 def _finite(value: Decimal) -> float | None:

@@ -60,7 +60,7 @@ def chosen_in(document: ReleaseDocument | SealedDraw) -> Chosen | None:
     if isinstance(structure, msgspec.UnsetType):
         return None if isinstance(bounds, msgspec.UnsetType) else (bounds.lower, bounds.upper)
     if not isinstance(bounds, msgspec.UnsetType):
-        raise SpecError("there are both bounds and a structure", where="structure")
+        raise SpecError("there are both bounds and a structure", where="structure", hint="leave one of them out")
     return tuple((name, tuple(parents)) for name, parents in structure.items())
 
 

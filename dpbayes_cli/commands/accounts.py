@@ -92,7 +92,7 @@ def account_sentences(account: Account, last: Guarantee | None) -> str:
         return left
     times = 0 if account.exhausted else admitted_releases(account.budget, last, account.charged)
     releases = "1 more release" if times == 1 else f"{times:,} more releases" if times else "no more release"
-    return f"{left} It pays for {releases} at the price of the last one."
+    return f"{left} It pays for {releases} like the last one."
 
 
 def _left(account: Account) -> str:

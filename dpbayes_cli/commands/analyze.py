@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,7 @@ def command(
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(name.strip() for name in text.split(","))
+    return () if text is None else tuple(next(csv.reader([text], skipinitialspace=True), ()))
 
 
 def _show(result: Analyzed) -> None:
@@ -117,7 +118,5 @@ def _show(result: Analyzed) -> None:
     ]
     emit_table(["estimate", "mean", "sd", *ends], rows, optional=("sd",))
     emit("")
-    for note in result.notes:
-        emit(note)
-    for warning in result.warnings:
-        emit(warning if warning.startswith(("note: ", "WARNING: ")) else f"WARNING: {warning}.")
+    for text in (*result.notes, *result.warnings):
+        emit(text)

@@ -143,10 +143,10 @@ def _audit_document(spec: ReleaseSpec, result: Audit) -> dict[str, Any]:
 
 
 def _show(spec: ReleaseSpec, result: Audit) -> None:
-    from dpbayes_cli.ledger.charging import price_text
+    from dpbayes_cli.ledger.charging import charge_text
 
     emit(
-        f"{spec.model} by {spec.mechanism}: {price_text(result.guarantee)} under {spec.privacy.neighbors} neighbors; "
+        f"{spec.model} by {spec.mechanism}: {charge_text(result.guarantee)} under {spec.privacy.neighbors} neighbors; "
         f"{result.data_pairs:,} pairs of data sets with {result.n_records} records of {result.kinds} kinds; "
         f"{result.draws:,} releases from each of two data sets"
     )

@@ -246,10 +246,10 @@ def _shortened(amounts: dict[str, str], *, up: bool = False) -> str:
 def _amount(row: dict[str, Any]) -> str:
     """Return what an entry of the history is about: a privacy cost, a total, the path of an anchor, or lost entries."""
     if "guarantee" in row:
-        from dpbayes_cli.ledger.charging import price_text
+        from dpbayes_cli.ledger.charging import charge_text
         from dpbayes_cli.privacy.composition import parse_guarantee
 
-        return price_text(parse_guarantee(row["guarantee"]))
+        return charge_text(parse_guarantee(row["guarantee"]))
     if not row["account"]:
         seen = ", ".join(f"gave up entry {mark['sequence']} of another chain" for mark in row.get("seen", []))
         return str(row.get("path") or seen)

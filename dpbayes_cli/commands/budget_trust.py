@@ -74,7 +74,7 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
     release, and add up the cost of the lost releases from their bundles. Then state each total, less this cost, with
     dpbayes budget amend.
     """
-    from dpbayes_cli.ledger.rebuild import unfinished
+    from dpbayes_cli.ledger.rebuild import unfinished_releases
 
     ledger = open_ledger(ledger_place)
     state, disputes = ledger.adopt(reason, move)
@@ -101,7 +101,7 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
     if not disputes:
         return
     say("charges of lost entries are not counted: state each total, less these charges, with dpbayes budget amend")
-    for account, release in unfinished(state):
+    for account, release in unfinished_releases(state):
         if release.stage == "reserved":
             say(
                 f"release {release.release_id} of account {account.name} is charged, but this ledger holds no "
@@ -163,7 +163,8 @@ def read_receipt(path: Path) -> Mark:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         mark = None
     if mark is None or type(mark.sequence) is not int or mark.sequence < 1 or not isinstance(mark.hash, str):
-        raise VerificationError(f"{str(path)!r} is not a receipt: it states no entry of a ledger")
+        hint = "name a bundle, or what dpbayes release --json printed"
+        raise VerificationError(f"{str(path)!r} is not a receipt: it states no entry of a ledger", hint=hint)
     return mark
 
 

@@ -103,7 +103,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
     among the saved entries. Entries that cannot be read are listed, and are missing from the totals. The damaged file
     is not changed, and the new ledger accepts no charge until dpbayes budget adopt.
     """
-    from dpbayes_cli.ledger.rebuild import unfinished
+    from dpbayes_cli.ledger.rebuild import unfinished_releases
     from dpbayes_cli.ledger.upkeep import salvage
 
     ledger = open_ledger(ledger_place)
@@ -114,7 +114,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
     findings, state = ledger.findings()
     open_releases = [
         {"release_id": release.release_id, "account": account.name, "stage": release.stage, "time": release.time}
-        for account, release in unfinished(state)
+        for account, release in unfinished_releases(state)
     ]
     if as_json:
         emit_json(

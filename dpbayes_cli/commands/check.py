@@ -64,7 +64,9 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
         hint = "the check was stopped before it was done; it wrote and charged nothing, so run it again"
         raise Interrupted(error.signal, hint) from None
     for each in mistakes:
-        check.advice.append(f"the request is not complete: {each.message}; {each.hint or ''}".rstrip("; "))
+        hint = each.hint or ""
+        remedy = "fill in the spec below" if "\n" in hint and check.suggestion else hint
+        check.advice.append(f"the request is not complete: {each.message}; {remedy}".rstrip("; "))
     if as_json:
         emit_json(_document(check))
     else:

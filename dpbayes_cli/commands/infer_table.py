@@ -60,7 +60,6 @@ def infer_published(
 
 
 def _options(changes: dict[str, Any]) -> tuple[int, str]:
-    """Return the number of samples and the format of the files."""
     from dpbayes_cli.commands.request_command import parse_count
 
     options = changes.pop("inference", {})

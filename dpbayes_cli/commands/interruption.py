@@ -52,9 +52,9 @@ def explain_release(ledger: Ledger, charge: Charge) -> str:
     known = answers[0]
     if known is None:
         return NOT_CHARGED
-    from dpbayes_cli.ledger.charging import price_text
+    from dpbayes_cli.ledger.charging import charge_text
 
-    charged = f"{price_text(known.guarantee)} is charged to account {charge.account!r}"
+    charged = f"{charge_text(known.guarantee)} is charged to account {charge.account!r}"
     if known.stage == "published" and charge.fresh:
         return f"{charged}, and release {known.release_id} is complete, with its bundle; nothing is left to do"
     return f"{charged}, for release {known.release_id}; {_AGAIN}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS, escaped, visible
+from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS, escape, make_visible
 from dpbayes_cli.base.errors import OutputError
 
 if TYPE_CHECKING:
@@ -127,14 +127,14 @@ def emit_result(document: Any, *lines: str, as_json: bool) -> None:
 
 def printable(text: str) -> str:
     """Return a text with its control characters and invisible marks escaped: they could forge a line or a name."""
-    return visible(text)
+    return make_visible(text)
 
 
 def printable_lines(text: str) -> str:
     """Return a text with all control characters escaped except line feeds and tabs; invisible marks stay."""
     if not CONTROL_CHARACTERS.search(text.replace("\n", "").replace("\t", "")):
         return text
-    return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n"))
+    return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()) -> None:

@@ -19,7 +19,7 @@ from dpbayes_cli.commands.request_command import RequestCommand, parse_count, po
 if TYPE_CHECKING:
     from dpbayes_cli.core.plan import Plan, Step
     from dpbayes_cli.spec.release_spec import ReleaseSpec
-    from dpbayes_cli.workflow.account_prices import AccountPrice
+    from dpbayes_cli.workflow.account_costs import AccountCost
     from dpbayes_cli.workflow.planning import MechanismPlan, SimulationEffort
     from dpbayes_cli.workflow.target_search import WidthTarget
 
@@ -87,7 +87,7 @@ def command(
 
     -v prints more: noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard
     deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
-    intervals that contain the true parameter. The table of new accounts shows the price of the release in accounts of
+    intervals that contain the true parameter. The table of new accounts shows the cost of the release in accounts of
     pure epsilon (pure), of epsilon and delta (renyi), of rho (zcdp) and of mu (gdp), and how many such releases each
     pays for. The last three have totals that imply epsilon 3 at delta 1e-6.
     """
@@ -139,7 +139,8 @@ def _every_plan(
     spec = build_spec(request_to(document, pair_of(document)[1].name))
     plans = plan_every_mechanism(document, n_records, effort)
     return [
-        {**_described(spec, each, delta), **({"costs_more": each.costs_more} if each.plan else {})} for each in plans
+        {**_described(spec, each, n_records, delta), **({"costs_more": each.costs_more} if each.plan else {})}
+        for each in plans
     ]
 
 
@@ -152,7 +153,7 @@ def _one_plan(
 
     if target is None:
         spec = build_spec(document)
-        return _described(spec, plan_mechanism(spec, n_records, effort), delta)
+        return _described(spec, plan_mechanism(spec, n_records, effort), n_records, delta)
     import msgspec
 
     from dpbayes_cli.workflow.plan_sentences import found_sentence
@@ -164,7 +165,7 @@ def _one_plan(
         {**document, "privacy": {**document.get("privacy", {}), smallest.key: f"{Decimal(str(cost)).normalize():f}"}}
     )
     rest = replace(effort, trials=smallest.trials, parameter=smallest.parameter, progress=None)
-    described = _described(spec, plan_mechanism(spec, n_records, rest), delta)
+    described = _described(spec, plan_mechanism(spec, n_records, rest), n_records, delta)
     sentences = [found_sentence(smallest, target, spec), *described["sentences"]]
     return {
         **described,
@@ -173,10 +174,10 @@ def _one_plan(
     }
 
 
-def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dict[str, Any]:
+def _described(spec: ReleaseSpec, planned: MechanismPlan, n_records: int, delta: Decimal) -> dict[str, Any]:
     import msgspec
 
-    from dpbayes_cli.workflow.account_prices import account_prices, times_sentence
+    from dpbayes_cli.workflow.account_costs import account_costs, times_sentence
     from dpbayes_cli.workflow.plan_sentences import plan_sentences
     from dpbayes_cli.workflow.planning import guarantee_in_full
 
@@ -186,28 +187,28 @@ def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dic
     def in_full(priced: Plan | Step) -> dict[str, Any]:
         return guarantee_in_full(priced.guarantee, spec.privacy.neighbors, delta)
 
-    steps, choice, prices = planned.plan.steps, planned.plan.choice, account_prices(planned.plan.guarantee)
+    steps, choice, costs = planned.plan.steps, planned.plan.choice, account_costs(planned.plan.guarantee)
     return {
         "model": spec.model,
         "mechanism": planned.mechanism,
         "parameters": dict(planned.plan.parameters),
         "guarantee": in_full(planned.plan),
         **({"steps": dict(zip((choice.key, "statistics"), map(in_full, steps), strict=True))} if choice else {}),
-        "accounts": [_priced_account(each) for each in prices],
+        "accounts": [_described_cost(each) for each in costs],
         "expected": msgspec.to_builtins(planned.expected),
         **({"groups": msgspec.to_builtins(planned.groups)} if planned.groups else {}),
-        "sentences": [*plan_sentences(spec, planned), times_sentence(prices)],
+        "sentences": [*plan_sentences(spec, planned, n_records), times_sentence(costs)],
     }
 
 
-def _priced_account(priced: AccountPrice) -> dict[str, Any]:
-    """Return the price of a release in one kind of account as a JSON object; the price is null if it is infinite."""
+def _described_cost(priced: AccountCost) -> dict[str, Any]:
+    """Return the cost of a release in one kind of account as a JSON object; the cost is null if it is infinite."""
 
     def numbers(amounts: dict[str, Decimal]) -> dict[str, float]:
         return {name: float(amount) for name, amount in amounts.items()}
 
-    price = numbers(priced.price) if priced.is_finite else None
-    return {"kind": priced.kind, "total": numbers(priced.total), "price": price, "times": priced.times}
+    cost = numbers(priced.cost) if priced.is_finite else None
+    return {"kind": priced.kind, "total": numbers(priced.total), "cost": cost, "times": priced.times}
 
 
 def _show(described: dict[str, Any]) -> None:
@@ -223,7 +224,7 @@ def _show(described: dict[str, Any]) -> None:
 
 
 def _priced(guarantee: dict[str, Any]) -> str:
-    """Return epsilon and delta, or the price of a guarantee that has no epsilon."""
+    """Return epsilon and delta, or the cost of a guarantee that has no epsilon."""
     if guarantee["epsilon"] is not None:
         return f"epsilon {guarantee['epsilon']:.6g}, delta {guarantee['delta']:g}"
     return ", ".join(f"{name} {guarantee[name]:.6g}" for name in ("rho", "mu") if guarantee[name] is not None)
@@ -259,11 +260,11 @@ def _show_details(described: dict[str, Any]) -> None:
 def _show_accounts(accounts: list[dict[str, Any]]) -> None:
     """Print what a release costs in new accounts of each kind, and how many such releases they pay for."""
     rows = [
-        [each["kind"], _amounts_text(each["total"]), _amounts_text(each["price"]), f"{each['times']:,}"]
+        [each["kind"], _amounts_text(each["total"]), _amounts_text(each["cost"]), f"{each['times']:,}"]
         for each in accounts
     ]
     emit("")
-    emit_table(["new account", "total", "price of a release", "times"], rows)
+    emit_table(["new account", "total", "cost of a release", "times"], rows)
 
 
 def _amounts_text(amounts: dict[str, float] | None) -> str:
@@ -315,7 +316,7 @@ def _compare(described: list[dict[str, Any]]) -> None:
         emit_table(
             ["in new accounts", *(each["kind"] for each in planned[0]["accounts"])], [_prices(each) for each in planned]
         )
-        emit("price of a release, and how many such releases the account pays for")
+        emit("cost of a release, and how many such releases the account pays for")
     if any(each["costs_more"] for each in planned):
         emit("*: costs more than was asked, so it is ranked after the others")
     if len({row[1] for row in rows}) > 1:
@@ -332,10 +333,10 @@ def _compare(described: list[dict[str, Any]]) -> None:
 
 def _prices(described: dict[str, Any]) -> list[str]:
     """Return a mechanism, and what a release costs in new accounts of each kind."""
-    prices = (f"{_amounts_text(each['price'])}: {each['times']:,}" for each in described["accounts"])
-    return [described["mechanism"], *prices]
+    costs = (f"{_amounts_text(each['cost'])}: {each['times']:,}" for each in described["accounts"])
+    return [described["mechanism"], *costs]
 
 
 def _approximate(described: dict[str, Any]) -> dict[str, Any]:
-    """Return the price of a planned release in a new account of epsilon and delta."""
+    """Return the cost of a planned release in a new account of epsilon and delta."""
     return next(each for each in described["accounts"] if each["kind"] == "renyi")

@@ -105,7 +105,8 @@ def command(
     ledger = open_ledger(ledger_place)
     with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
         say_detail(f"ledger: {ledger.location}")
-        if stated.get("prior") and (warning := prior_outside_bounds(prepared.model, prepared.policy)):
+        outside = prior_outside_bounds(prepared.model, prepared.policy) if stated.get("prior") else ""
+        for warning in filter(None, [outside, *prepared.plan.all_warnings(prepared.model, prepared.known_records)]):
             print_message(f"warning: {warning}")  # also with -q
         say(f"assumed: {'; '.join(assumed_values(prepared, stated))}")
         if dry_run:
@@ -151,7 +152,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
 
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import component_texts
-    from dpbayes_cli.ledger.charging import price_text
+    from dpbayes_cli.ledger.charging import charge_text
 
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
@@ -177,11 +178,11 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     if as_json:
         emit_json(document)
         return
-    cost = "nothing: it is charged already" if preview.known else price_text(prepared.plan.guarantee)
+    cost = "nothing: it is charged already" if preview.known else charge_text(prepared.plan.guarantee)
     emit(f"would cost {cost}, from account {prepared.charge.account}{' (to be opened)' if preview.opened else ''}")
     if private is not None and preview.known is None:
         noise = "; the noise scale is for the widest bounds" if private.keeps_parameters else ""
-        emit(f"private {private.key} cost{'s' * (not noise)} {price_text(private.guarantee)} of this{noise}")
+        emit(f"private {private.key} cost{'s' * (not noise)} {charge_text(private.guarantee)} of this{noise}")
     if step.draws:
         noun = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
         emit(f"{step.draws} {noun}: {amounts_text(prepared.plan.parameters)}")

@@ -207,7 +207,6 @@ def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
 
 
 def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
-    """Return the custodian's texts by field."""
     texts: dict[str, str] = {}
     for statement in statements:
         field, equals, text = statement.partition("=")

@@ -1,4 +1,4 @@
-"""``dpbayes schedule``: many releases at one price, charged once."""
+"""``dpbayes schedule``: many releases at one joint cost, charged once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check(file: Path, as_json: bool) -> None:
     \b
     account, total        as the file states them; a total has epsilon and delta
     releases              the number of releases of each name
-    epsilon, delta        the price of all releases together
+    epsilon, delta        the cost of all releases together
     epsilon_one_by_one    what an account would charge for them one by one
     discretization        the interval of the grid of privacy losses
     fits                  whether the total is enough
@@ -77,7 +77,7 @@ def check(file: Path, as_json: bool) -> None:
     from dpbayes_cli.workflow.schedule import price_schedule
 
     priced = price_schedule(read_schedule(file))
-    emit_result(_price_document(priced), *_price_sentences(priced), as_json=as_json)
+    emit_result(_cost_document(priced), *_cost_sentences(priced), as_json=as_json)
     if not priced.fits:
         raise BudgetError(
             f"the releases cost more than the total of epsilon {decimal_text(priced.schedule.epsilon)}",
@@ -166,14 +166,14 @@ def run(
     check_address_space()
     from dpbayes_cli.bundle.report.result_sentence import warnings_before
     from dpbayes_cli.spec.schedule_file import read_schedule
-    from dpbayes_cli.workflow.schedule import appointments, chosen_by_name, opened_account, release_listed
+    from dpbayes_cli.workflow.schedule import appointments, choose_by_name, opened_account, release_listed
 
     disable_core_dumps()
     today = _parse_day(day)
     schedule = read_schedule(file)
     ledger = open_ledger(ledger_place)
     listed = appointments(schedule, opened_account(schedule, ledger))
-    chosen = chosen_by_name(listed, name, today)
+    chosen = choose_by_name(listed, name, today)
     if not chosen:
         say(f"nothing is due on {today.isoformat()}")
 
@@ -215,12 +215,12 @@ def show(file: Path, day: str | None, ledger_place: str | None, as_json: bool) -
     """
     from dpbayes_cli.commands.output import verbosity
     from dpbayes_cli.spec.schedule_file import read_schedule
-    from dpbayes_cli.workflow.schedule import appointments, opened_account, states
+    from dpbayes_cli.workflow.schedule import appointments, opened_account, release_states
 
     schedule = read_schedule(file)
     account = opened_account(schedule, open_ledger(ledger_place))
     listed = appointments(schedule, account)
-    shown_states = states(listed, _parse_day(day))
+    shown_states = release_states(listed, _parse_day(day))
     rows = []
     for each in listed:
         record = each.record
@@ -250,23 +250,23 @@ def show(file: Path, day: str | None, ledger_place: str | None, as_json: bool) -
         say(f"{len(rows) - len(shown)} rows are not shown; -v shows all")
 
 
-def _price_sentences(priced: PricedSchedule) -> list[str]:
-    schedule, price = priced.schedule, priced.price
+def _cost_sentences(priced: PricedSchedule) -> list[str]:
+    schedule, cost = priced.schedule, priced.cost
     counts = ", ".join(f"{len(entry.labels)} of {entry.name}" for entry in schedule.entries)
     n_releases = sum(len(entry.labels) for entry in schedule.entries)
     delta = decimal_text(schedule.delta)
     return [
-        f"{_number(n_releases, 'release')} ({counts}) cost epsilon {decimal_text(price.epsilon)} at delta {delta} "
+        f"{_number(n_releases, 'release')} ({counts}) cost epsilon {decimal_text(cost.epsilon)} at delta {delta} "
         "together.",
         f"Charged one by one to an (epsilon, delta) account, they would cost "
         f"{_epsilon_text(priced.one_by_one)} at the same delta.",
-        f"The price is an upper bound: privacy losses are rounded up on a grid of {price.interval:.2g}.",
+        f"The cost is an upper bound: privacy losses are rounded up on a grid of {cost.interval:.2g}.",
         f"The schedule states a total of epsilon {decimal_text(schedule.epsilon)}, which "
         f"{'is enough' if priced.fits else 'is not enough'}.",
     ]
 
 
-def _price_document(priced: PricedSchedule) -> dict[str, Any]:
+def _cost_document(priced: PricedSchedule) -> dict[str, Any]:
     from dpbayes_cli.ledger.budgets import component_texts
 
     schedule = priced.schedule
@@ -274,9 +274,9 @@ def _price_document(priced: PricedSchedule) -> dict[str, Any]:
         "account": schedule.account,
         "total": {"epsilon": decimal_text(schedule.epsilon), "delta": decimal_text(schedule.delta)},
         "releases": {entry.name: len(entry.labels) for entry in schedule.entries},
-        "epsilon": decimal_text(priced.price.epsilon),
-        "delta": decimal_text(priced.price.delta),
-        "discretization": priced.price.interval,
+        "epsilon": decimal_text(priced.cost.epsilon),
+        "delta": decimal_text(priced.cost.delta),
+        "discretization": priced.cost.interval,
         **component_texts({"epsilon_one_by_one": priced.one_by_one}),
         "fits": priced.fits,
     }

@@ -90,12 +90,12 @@ def migrate(file: Path, out: Path | None) -> None:
     dpbayes spec migrate old.yaml --out new.yaml
     """
     from dpbayes_cli.bundle.write import check_target, publish_file
-    from dpbayes_cli.spec.migrate import migrated, unread_options, with_former_mechanism
+    from dpbayes_cli.spec.migrate import migrate_text, unread_options, with_former_mechanism
     from dpbayes_cli.spec.yaml_reader import read_spec_text
 
     if out is not None:
         check_target(out)
-    text, renamed = migrated(read_spec_text(file))
+    text, renamed = migrate_text(read_spec_text(file))
     text, mechanism = with_former_mechanism(text)
     for key in renamed:
         say(f"renamed {key.section}.{key.old} to {key.section}.{key.new}")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.core.options import PRIVACY, SAMPLING, notes_of, unwrapped
+from dpbayes_cli.core.options import PRIVACY, SAMPLING, notes_of, unwrap
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supported_pairs
 
 _SECTIONS = (PRIVACY, SAMPLING)
@@ -146,7 +146,7 @@ def _stated_texts(class_name: str, keys: Mapping[str, Any], allowed: Sequence[st
 
 def _document(choose: Any, class_name: str, summary: str, arguments: Mapping[str, tuple[str, Any]]) -> None:
     choose.__name__ = choose.__qualname__ = class_name
-    lines = [f"    {name}: {section}: {unwrapped(item.type)[1]}" for name, (section, item) in arguments.items()]
+    lines = [f"    {name}: {section}: {unwrap(item.type)[1]}" for name, (section, item) in arguments.items()]
     choose.__doc__ = "\n".join([f"{summary[:1].upper()}{summary[1:]}.", "", "Args:", *lines])
     choose.__signature__ = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in arguments]

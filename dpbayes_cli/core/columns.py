@@ -207,7 +207,7 @@ class NumericColumn:
         """Return the code of a number, None if it is out of bounds and dropped; every data engine computes it alike.
 
         Privacy: a code is in 0..steps whatever the rounding of floats; sensitivities rest on this range alone.
-        Source: design notes, integer statistics on a public grid.
+        Source: derived here.
         """
         clamped = min(max(number, self.lower), self.upper)
         if self.outside == "drop" and clamped != number:
@@ -246,7 +246,8 @@ def require_complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn],
         SpecError: records may be invalid, or the record count is private or not given.
     """
     if policy.neighbors is not Neighbors.REPLACE_ONE:
-        raise SpecError("posterior draws need a public number of records: replace-one neighbors", where="privacy")
+        reason = "posterior draws need a public number of records"
+        raise SpecError(reason, where="privacy", hint="--neighbors replace-one")
     if policy.contributions > 1:
         raise SpecError(
             "posterior draws need a public number of records; it is private if a unit may have several records",

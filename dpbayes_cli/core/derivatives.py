@@ -49,7 +49,7 @@ class DerivativeRows(DesignRows):
         at most ``squared_norm`` * TOP^2. A Hessian is curvature * X X', of rank one and positive semidefinite, with a
         Frobenius norm of at most ``squared_norm`` * TOP. Two such matrices have an inner product of at least 0, so
         their difference has at most sqrt(2) times this norm.
-    Source: design notes, regression with free intervals.
+    Source: derived here.
 
     Attributes:
         loss: the negative log likelihood, as a function of the linear predictor.

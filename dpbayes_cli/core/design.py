@@ -75,7 +75,7 @@ class Design:
 
     Privacy: the norm of a row is at most ``row_norm`` for every possible record: the features' part is clipped to
         ``norm``, and the intercept adds the constant 1.
-    Source: design notes, posteriors of convex losses (a loss with an intercept has L = sqrt(1 + r^2)).
+    Source: derived here (a loss with an intercept has L = sqrt(1 + r^2)).
 
     Attributes:
         features: the columns of the file.

@@ -45,7 +45,7 @@ class Langevin(Chain):
     Privacy: ``descent_mu`` states the cost; start, step size and number of steps are public. The chain runs on a
         lattice. Its noise is drawn exactly and is slightly wider, so that the cost also holds in double precision
         (``chain_arithmetic``).
-    Source: Bok, Su and Altschuler 2024; design notes, posteriors of convex losses.
+    Source: Bok, Su and Altschuler 2024; the rest is derived here.
 
     Attributes:
         width: the number of coefficients.

@@ -18,7 +18,7 @@ class Loss(ABC):
 
     Privacy: for every record whose row has norm c, the gradient in the coefficients has norm at most ``slope_bound`` *
         c, and the Hessian has norm at most ``curvature_bound`` * c^2.
-    Source: design notes, posteriors of convex losses.
+    Source: derived here.
     """
 
     @property

@@ -44,12 +44,8 @@ class Mechanism(ABC):
 
     @classmethod
     def takes_private_trees(cls) -> bool:
-        """Return whether the tree of a network may be chosen privately: the price must not depend on the tree."""
-        return cls.post_processing and cls.statistic is Mechanism.statistic  # the price of the model's tables does not
-
-    def known_miscalibration(self, _model: Model) -> str | None:
-        """Return in which direction intervals are known to be wrong for a model, and by how much, as a clause."""
-        return None
+        """Return whether the tree of a network may be chosen privately: the cost must not depend on the tree."""
+        return cls.post_processing and cls.statistic is Mechanism.statistic  # the cost of the model's tables does not
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read from the data."""

@@ -184,8 +184,6 @@ class Model(ABC):
         Args:
             parameter: the parameter of the group.
             common: what the groups have in common, in the order of the parameters of the model of groups.
-            size: the number of records.
-            rng: the generator.
         """
         raise TypeError(f"a record of {self.name} is no number in a group")
 
@@ -207,8 +205,7 @@ class Model(ABC):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the predictive law of a new record: a probability for each level, or the ``mean`` of a number.
 
-        Args:
-            mean: the posterior means of the reported parameters.
+        It is computed from the posterior means of the reported parameters.
         """
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
@@ -237,13 +234,14 @@ class Model(ABC):
     def prior_quantiles(self, levels: Floats) -> Floats | None:
         """Return quantiles of the prior of each reported parameter, or None if they have no closed form.
 
-        Args:
-            levels: probabilities between 0 and 1, shape (n_levels,).
-
         Returns:
-            Shape (n_parameters, n_levels); NaN for parameters whose quantiles are unknown.
+            Shape (n_parameters, n_levels), where the levels are probabilities; NaN for unknown quantiles.
         """
         return None
+
+    def known_miscalibration(self, noise: NoiseLaw, n_records: int | None) -> tuple[str, ...]:
+        """Return a warning if intervals miss true parameters too often; the number of records may be unknown."""
+        return ()
 
     @property
     def compared(self) -> tuple[int, ...]:

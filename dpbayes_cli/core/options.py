@@ -32,7 +32,7 @@ def notes_of(annotation: Any) -> Mapping[str, Any]:
     return next(note.extra for note in notes if getattr(note, "extra", None))
 
 
-def unwrapped(annotation: Any) -> tuple[Any, str]:
+def unwrap(annotation: Any) -> tuple[Any, str]:
     """Return the type of an option without annotations and None, and its help text."""
     description = ""
     while True:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 
 from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.encoded_records import CodedColumns
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
@@ -114,7 +115,7 @@ class Plan:
         guarantee: the guarantee of the whole plan.
         parameters: the calibrated parameters by name.
         how: a text for reports that explains how draws are made; may be empty.
-        warnings: public warnings about the quality of the draws.
+        warnings: public warnings about the quality of the draws or of the intervals.
         choice: the law of the first step, if it chooses bounds or a structure for the last step; else None.
         threshold: the rule that decides which keys of groups are published; None if no keys are found in the data.
     """
@@ -127,14 +128,20 @@ class Plan:
     choice: PrivateChoice | None = None
     threshold: KeyThreshold | None = None
 
-    def at_price(self, charged: Guarantee) -> Plan:
-        """Return the plan with the price that an earlier version charged for it.
+    def at_cost(self, charged: Guarantee) -> Plan:
+        """Return the plan at the cost that an earlier version charged for it.
 
         Args:
             charged: the ``former`` guarantee of the plan.
         """
         steps = tuple(replace(step, guarantee=step.guarantee.former) for step in self.steps)
         return replace(self, steps=steps, guarantee=charged)
+
+    def all_warnings(self, model: Model, n_records: int | None) -> tuple[str, ...]:
+        """Return the public warnings of the mechanism, and those of the model about the noise of the last step."""
+        if not self.final_step.law.adds_noise:
+            return self.warnings
+        return self.warnings + model.known_miscalibration(self.final_step.noise, n_records)
 
     @property
     def final_step(self) -> Step:

@@ -61,7 +61,7 @@ class PrivateChoice(StepLaw, ABC):
 
     @abstractmethod
     def extremes(self) -> Sequence[Chosen]:
-        """Return possible choices between whose statistics the price would differ, if it depended on the choice."""
+        """Return possible choices between whose statistics the cost would differ, if it depended on the choice."""
 
     @abstractmethod
     def first_statistic(self, columns: Sequence[AnyColumn], policy: RecordPolicy) -> Statistic:

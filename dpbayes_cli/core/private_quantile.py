@@ -182,7 +182,7 @@ class PrivateBounds(PrivateChoice):
 
         Privacy: a record counts at no more than one code, so that replacing it changes the histogram by at most 2 in
             L1, and adding it by at most 1. The histogram itself never leaves the process.
-        Source: design notes, integer statistics on a public grid.
+        Source: derived here.
         """
         column = self.grid.column(role, self.outside)
         top, bottom = (column.cell(1.0),), (column.cell(0.0),)
@@ -268,7 +268,7 @@ class PrivateBounds(PrivateChoice):
 
         Privacy: whatever the chosen edges, a record still counts at no more than one code in 0..steps, so that the
             column's statistic has the sensitivity that its docstring proves.
-        Source: design notes, integer statistics on a public grid.
+        Source: derived here.
         """
         start = self.grid.edge(lower)
         width = self.grid.edge(upper) - start

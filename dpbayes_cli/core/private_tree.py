@@ -151,7 +151,7 @@ class PrivateTree(PrivateChoice):
 
         Privacy: a replaced record moves from one cell to another in every pair: at most 2 in L1 for each pair. Two
             records that differ in every variable attain this. The counts never leave the process.
-        Source: design notes, discrete Bayes nets.
+        Source: derived here.
         """
         tables = tuple(
             TableCounts((self.names[a], self.names[b]), (self.sizes[a], self.sizes[b])) for a, b in self.edges

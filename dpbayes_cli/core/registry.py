@@ -67,13 +67,7 @@ NOISE_LAWS: Mapping[str, str] = MappingProxyType(
 
 INSTALL_HINT = "if another package provides it, install that package"
 _NOISE_LAW = "noise law"
-_UNBOUNDED = (
-    "the log likelihood of {} regression has unbounded gradients: one record may change the posterior by any amount, "
-    "so that no chain on it is private"
-)
-_REFUSED: Mapping[str, str] = MappingProxyType(
-    {"probit": _UNBOUNDED.format("probit"), "cloglog-regression": _UNBOUNDED.format("complementary log-log")}
-)
+_UNBOUNDED = {"probit": "probit", "cloglog-regression": "complementary log-log"}
 
 
 def model_type(name: str) -> type[Model]:
@@ -82,8 +76,13 @@ def model_type(name: str) -> type[Model]:
     Raises:
         SpecError: there is no such model; the hint gives the most similar name.
     """
-    if name in _REFUSED:
-        raise SpecError(_REFUSED[name], where="model", hint="use probit-regression (canonical) or logistic-regression")
+    if name in _UNBOUNDED:
+        raise SpecError(
+            f"the log likelihood of {_UNBOUNDED[name]} regression has unbounded gradients: one record may change the "
+            "posterior by any amount, so that no chain on it is private",
+            where="model",
+            hint="use probit-regression (canonical) or logistic-regression",
+        )
     return cast(type[Model], _load(name, MODELS, "dpbayes.models", "model"))
 
 

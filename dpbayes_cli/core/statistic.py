@@ -205,7 +205,7 @@ class Statistic:
             notion of privacy, this function is convex, and 0 for no change. So the sum over changes with a known L1
             norm, none of which exceeds ``largest_change``, is largest if as many components as possible change by
             ``largest_change``: this shift majorizes all others. The changes of parts are bounded separately.
-        Source: design notes, the privacy cost of a noise law.
+        Source: derived here.
         """
         changes = (change for part in self.parts or (self,) for change in _largest_changes(part, len(self.names)))
         return self.shifts or (tuple(changes),)
@@ -243,7 +243,7 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
         to one record, which covers null records (``can_be_null``). By the triangle inequality k pairs change it by at
         most k times as much, in L1 and in L2. This is attained by k copies of the witness. As costs are convex, a sum
         of k changes costs at most as much as k times one of them.
-    Source: design notes, conventions (privacy units).
+    Source: derived here.
     """
     k = policy.contributions
     if k == 1:
@@ -294,7 +294,7 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
         Otherwise a record contributes (u, steps) with |u| <= steps, or (0, 0). Two valid records then differ by at most
         2 * steps in L1 and in L2. A valid and a null record differ by at most 2 * steps in L1 and sqrt(2) * steps in
         L2. Two records at the two bounds attain the first limit, and a record at a bound and a null record the second.
-    Source: design notes, integer statistics on a public grid.
+    Source: derived here.
     """
     role, steps = column.role, column.steps
     upper, lower = (column.cell(1.0),), (column.cell(0.0),)
@@ -325,7 +325,7 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
         coordinate (its second derivative is 8 s + 12 b_i^2 - 4 a_i^2 with s >= 1). So it is largest at bounds, where it
         is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an integer with the parity of D+1. If one record is null, the squared L2
         change is at most (D+1)(2D+1), which the upper bounds attain.
-    Source: design notes, integer statistics on a public grid.
+    Source: derived here.
     """
     size, scale = len(columns) + 1, columns[0].steps
     roles = [column.role for column in columns]

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Meta
 from scipy import stats
 
-from dpbayes_cli.base.numeric import Floats, Integers, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalize
 from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.plots import Plot, label_axes, stamped_panels
@@ -228,7 +228,7 @@ def _densities(case: EstimationCase, result: Result, theta: Floats, successes: i
     step = case.step(method, result["epsilon"], n)
     if step is not None and method == "ops":
         law = require_type(step.law, ScalarSampler)
-        masses = normalized(law.logs((successes,)))
+        masses = normalize(law.logs((successes,)))
         return [np.interp(theta, law.cells, masses / masses.mean() / (law.support[1] - law.support[0]), 0.0, 0.0)]
     if step is not None and method == "laplace":
         released = result.trials["released"][: case.densities]

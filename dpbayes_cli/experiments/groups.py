@@ -51,7 +51,7 @@ class GroupsCase(CoinCase, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.true_alpha is None) != (self.true_beta is None):
-            raise ValueError("true_alpha and true_beta are given together, or both are drawn from the prior")
+            raise ValueError("state both true_alpha and true_beta, or neither: then they are drawn from the prior")
 
     def draw_law(self, rng: np.random.Generator) -> tuple[float, float]:
         """Return the parameters of the law of the rates; see ``binary`` for the prior."""

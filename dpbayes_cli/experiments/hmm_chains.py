@@ -8,7 +8,7 @@ transition probabilities depend on the states alone, and cost nothing. All updat
 posterior under this power is the stationary law of the chain.
 
 Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
-sampling); design notes, private Gibbs sampling (steps in two blocks).
+sampling); the rest is derived here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import Booleans, Floats, Integers, normalized_rows
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers, normalize_rows
 from dpbayes_cli.experiments.truncated_draws import draw_at_least, draw_dirichlet
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, held_out_log_likelihood
 from dpbayes_cli.models.hmm import Hmm
@@ -117,7 +117,7 @@ def _draw_in_blocks(
     for block in (0, 1):
         share = state_shares(drawn, transition, initial)[:, :, block::2]
         logs = np.log(np.maximum(share, 1e-300)) + log_likelihood[:, :, block::2]
-        reached = np.cumsum(normalized_rows(logs.reshape(-1, logs.shape[-1])).reshape(logs.shape), axis=3)
+        reached = np.cumsum(normalize_rows(logs.reshape(-1, logs.shape[-1])).reshape(logs.shape), axis=3)
         uniform = rng.random((*share.shape[:3], 1))
         drawn[:, :, block::2] = (uniform * reached[..., -1:] >= reached[..., :-1]).sum(axis=3)
     return drawn

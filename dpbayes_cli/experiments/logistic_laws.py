@@ -99,8 +99,8 @@ class UnitRows(Design):
 def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int) -> LogisticLaw:
     """Return the law from which a method draws at a privacy cost, or the true posterior if ``price`` is None.
 
-    Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7;
-        design notes, posteriors of convex losses.
+    Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7; the rest
+        is derived here.
     """
     tau = model.precision
     if price is None:

@@ -57,7 +57,7 @@ def simulated_records(
     for _ in range(trials):
         codes = np.concatenate(list(model.draw_records(model.draw_tables(rng), n_train + n_test, rng)))
         counts.append(count_cells(model.statistic(POLICY), model.network.names, codes[:n_train]))
-        predicted.append(unlabelled(codes[n_train:], model))
+        predicted.append(drop_labels(codes[n_train:], model))
     return NetworkRecords(n_train, np.array(counts, dtype=np.int64), *zip(*predicted, strict=True))
 
 
@@ -67,12 +67,12 @@ def read_files(train: str, test: str, model: DiscreteBayesNet, trials: int) -> N
     learned = read_codes(train, model.columns)
     exact = count_cells(model.statistic(POLICY), model.network.names, learned)
     columns = [replace(c, impute=None) if i == model.target else c for i, c in enumerate(model.variables)]
-    codes, classes = unlabelled(read_codes(test, columns), model)
+    codes, classes = drop_labels(read_codes(test, columns), model)
     counts = np.tile(np.array(exact, dtype=np.int64), (trials, 1))
     return NetworkRecords(len(learned), counts, [codes] * trials, [classes] * trials)
 
 
-def unlabelled(codes: Integers, model: DiscreteBayesNet) -> tuple[Integers, Integers]:
+def drop_labels(codes: Integers, model: DiscreteBayesNet) -> tuple[Integers, Integers]:
     """Return the records without their classes, and the classes."""
     hidden, target = codes.copy(), require_type(model.target, int)
     hidden[:, target] = -1

@@ -200,7 +200,6 @@ def draw_given_release(step: Step, train: Integers, n_draws: int, rng: np.random
 
 
 def _matrix(model: ConvexLossModel, codes: Integers) -> tuple[Floats, Floats]:
-    """Return the rows and classes of records as dense arrays."""
     rows = model.design.rows(codes[:, :-1])
     return rows.toarray() if hasattr(rows, "toarray") else rows, codes[:, -1].astype(np.float64)
 

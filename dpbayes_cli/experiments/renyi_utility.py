@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Meta
 from scipy import special, stats
 
-from dpbayes_cli.base.numeric import Floats, normalized_rows
+from dpbayes_cli.base.numeric import Floats, normalize_rows
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
@@ -254,7 +254,7 @@ def mixing_of(noise: NoiseLaw, case: UtilityCase, *, aware: bool) -> Floats:
         seen = np.arange(start, min(start + _ROWS, case.n + reach + 1))
         log_pmf = noise.log_pmf(seen[:, None] - counts)
         if aware:
-            mixing += np.exp(log_pmf).T @ normalized_rows(log_prior + log_pmf)
+            mixing += np.exp(log_pmf).T @ normalize_rows(log_prior + log_pmf)
         else:
             shapes = [naive_shape(replace(observation, observed=(int(y), None)))[0] for y in seen]
             np.add.at(mixing.T, np.rint(np.array(shapes) - case.alpha).astype(int), np.exp(log_pmf))

@@ -43,7 +43,7 @@ class GridPoint:
 
     @property
     def digest(self) -> str:
-        """The digest of the definition, after which the point's file is named."""
+        """The digest of the definition, which is the name of the point's file."""
         return digest("experiment cell", canonical_json(self.definition))
 
     def data_seed(self) -> np.random.SeedSequence:

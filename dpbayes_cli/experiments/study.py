@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 import dpbayes_cli
-from dpbayes_cli.base.errors import SpecError, joined, nearest
+from dpbayes_cli.base.errors import SpecError, join_mistakes, nearest
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import Model
@@ -213,7 +213,7 @@ def build_model_sections(place: str, model: str, domain: Any, prior: Any) -> tup
         spec = build_spec({"model": model, "domain": domain, "prior": prior})
         spec.build_model()
     except SpecError as error:
-        raise joined(
+        raise join_mistakes(
             SpecError(each.reason, where=f"{place}.{each.where}".rstrip("."), hint=each.hint) for each in error.mistakes
         ) from None
     return msgspec.to_builtins(spec.domain), msgspec.to_builtins(spec.prior)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import Floats, normalized_rows
+from dpbayes_cli.base.numeric import Floats, normalize_rows
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums
 from dpbayes_cli.core.record_law import LatentSums, ScalarLaw
 from dpbayes_cli.inference.counts.count_windows import prior_term
@@ -78,7 +78,7 @@ def _draw_from_mixtures(alike: Sequence[NoisyCounts], n_draws: int, rng: np.rand
     counts = np.arange(n + 1)
     log_prior = prior_term(0, counts, observation) + prior_term(1, n - counts, observation)
     noise = observed[:, None] - counts
-    weights = np.cumsum(normalized_rows(log_prior + observation.noise.log_pmf(noise)), axis=1)
+    weights = np.cumsum(normalize_rows(log_prior + observation.noise.log_pmf(noise)), axis=1)
     uniforms = rng.random((len(observed), n_draws)) * weights[:, -1:]
     chosen = np.array([np.searchsorted(w, u) for w, u in zip(weights, uniforms, strict=True)]).clip(0, n)
     pairs = np.stack([chosen, n - chosen], axis=-1).reshape(-1, 2)

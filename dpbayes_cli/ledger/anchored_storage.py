@@ -23,7 +23,7 @@ from dpbayes_cli.ledger.chain import Entry, Mark, broken_links
 from dpbayes_cli.ledger.checkpoint import payload_key, state_at
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.replay import replay
-from dpbayes_cli.ledger.state import State, unverified
+from dpbayes_cli.ledger.state import State, unverified_error
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 _KEY = "DPBAYES_LEDGER_KEY names the file of the key; dpbayes budget key FILE --reason TEXT starts signing"
@@ -107,7 +107,7 @@ class AnchoredStorage:
                 return
         with self._storage.reading() as transaction:  # a writer may have changed ledger and anchors meanwhile
             state = self._verify_entries(transaction)
-            _refuse(unresolved(state, disputes))
+            _refuse(unresolved_disputes(state, disputes))
             yield transaction, state
 
     @contextmanager
@@ -180,7 +180,7 @@ class AnchoredStorage:
         entries = transaction.entries(after=state.mark.sequence)
         findings = broken_links(entries, state.mark) + replay(entries, state).findings
         if findings:
-            raise unverified(findings[0])
+            raise unverified_error(findings[0])
         if need_key and (findings := key_findings(state)):
             raise LedgerError(findings[0], hint=_KEY)
         self._known = state.copy(None)
@@ -201,12 +201,12 @@ class AnchoredStorage:
     def _at_checkpoint(self, transaction: Transaction, entry: Entry) -> State:
         before, payload = transaction.entry(entry.sequence - 1), transaction.payload(payload_key(entry.sequence))
         if before is None or payload is None or not entry.follows(before.hash):
-            raise unverified(f"the checkpoint in entry {entry.sequence} was changed")
+            raise unverified_error(f"the checkpoint in entry {entry.sequence} was changed")
         state = state_at(entry, payload, transaction)
         state.keys = self._keys
         key = self._keys.get(state.key)
         if key is not None and not key.signed(before.hash, entry.fields):
-            raise unverified(f"the signature of entry {entry.sequence} is not valid")
+            raise unverified_error(f"the signature of entry {entry.sequence} is not valid")
         state.is_signed = key is not None
         return state
 
@@ -283,7 +283,7 @@ def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
     return {"seen": [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in seen]}
 
 
-def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
+def unresolved_disputes(state: State, disputes: list[Dispute]) -> list[Dispute]:
     """Return the disputes that a later state of the ledger has not resolved."""
     return [
         dispute

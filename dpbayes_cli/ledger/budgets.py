@@ -40,7 +40,7 @@ class Budget(ABC):
 
     Privacy: the budget is a privacy filter: all releases that it allows together keep the account's guarantee, in
         whatever order they are made, and even if each is chosen after seeing the earlier ones.
-    Source: design notes, the ledger is a filter.
+    Source: derived here.
 
     Attributes:
         kind: the name of this kind of budget in the ledger.
@@ -138,7 +138,7 @@ class Budget(ABC):
         """Return the sums of charges after one more release."""
         return {lane: exact_sum([charged[lane], cost]) for lane, cost in _costs(guarantee, self.lanes).items()}
 
-    def price_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
+    def cost_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
         """Return what each of several equal releases adds to the sums that limit the account; infinite if none fits.
 
         Args:

@@ -233,7 +233,7 @@ def check_fits(state: State, account: Account, charge: Charge, label: str) -> No
             remaining=component_texts(account.remaining),
             missing=component_texts(missing),
             spent_by=[
-                (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
+                (release.release_id, f"{charge_text(release.guarantee)} on {release.time}")
                 for release in state.charged(account, last=_MAX_LISTED)
             ],
             hint=_remedy(account, charge.guarantee, missing),
@@ -277,7 +277,7 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
         )
 
 
-def price_text(guarantee: Guarantee) -> str:
+def charge_text(guarantee: Guarantee) -> str:
     """Return a guarantee as short text, such as "epsilon 1" or "rho 0.5"."""
     delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
     for name in ("epsilon", "mu", "rho"):
@@ -301,8 +301,12 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
         if guarantee.mu.is_finite():
             opening += " --gaussian"
         if account.opened:
-            return f"this account always counts in pure epsilon, and {price_text(guarantee)} has none"
-        return f"{price_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
+            return (
+                f"this account always counts in pure epsilon, and {charge_text(guarantee)} has none: only releases "
+                f"without a delta can be paid from it. For data that no account has paid for yet, open one for both "
+                f"kinds: {opening.replace(f' {account.name} ', ' NAME ')}"
+            )
+        return f"{charge_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
     if guarantee.order_max.is_finite() and orders:
         needed = min(orders)
@@ -314,7 +318,7 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
     only = ""
     if account.budget.kind == GaussianBudget.kind:
         only = " (only a pure epsilon or a mu has one; state the cost of gaussian with --mu)"
-    return f"{price_text(guarantee)} has no finite cost in {account.budget.notion}, which this account uses{only}"
+    return f"{charge_text(guarantee)} has no finite cost in {account.budget.notion}, which this account uses{only}"
 
 
 def _abandoned_draws(state: State, account: Account, base: str, charge: Charge) -> Iterator[ReleaseRecord]:

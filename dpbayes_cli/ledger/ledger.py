@@ -30,7 +30,7 @@ class Ledger(VerifiedChain):
 
     Privacy: a charge is durable before ``reserve`` returns, and is never refunded. The check against the budget and the
         charge are one transaction, so that two processes cannot spend the same remaining budget.
-    Source: architecture, the ledger; ``Budget`` for the composition.
+    Source: derived here; ``Budget`` for the composition.
     """
 
     def account(self, name: str) -> Account:

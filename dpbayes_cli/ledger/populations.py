@@ -22,7 +22,7 @@ def check_population(state: State, account: Account, source: str) -> None:
 
     Privacy: if two accounts paid for the same people, their privacy costs would add up, but no total would bound the
         sum.
-    Source: architecture, the ledger: one account is one population.
+    Source: derived here: one account is one population.
     """
     if account.separate_population:
         return

@@ -17,7 +17,7 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError, SpecError, amounts_text
 from dpbayes_cli.ledger.budgets import Budget, component_texts
 from dpbayes_cli.ledger.chain import Entry, next_entry
-from dpbayes_cli.ledger.charging import price_text
+from dpbayes_cli.ledger.charging import charge_text
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
@@ -94,7 +94,7 @@ class RebuiltChain:
 
     def charge_unfinished(self) -> None:
         """Charge every unfinished release again, because it may have been published after the last saved entry."""
-        for account, release in unfinished(self.state):
+        for account, release in unfinished_releases(self.state):
             self._charge_again(account.name, self.entries[release.sequence - 1].fields)
 
     def account_for(self, entries: Iterable[Entry]) -> None:
@@ -115,7 +115,7 @@ class RebuiltChain:
                 elif kind == "salvaged":
                     self.exhausted |= bool(fields.get("exhausted", False))
                 elif kind == "reserved":
-                    guarantee = _at_former_price(fields["guarantee"])
+                    guarantee = _at_former_cost(fields["guarantee"])
                     self._charge_again(fields["account"], {**fields, "guarantee": guarantee})
                 elif kind in {"amend", "limit"}:
                     totals.append(fields)
@@ -142,7 +142,7 @@ class RebuiltChain:
         again = release_id_of(account, label)
         if self.add({**fields, "label": label, "release_id": again, "lost": True}):
             self.charged.append(
-                f"{name} at {price_text(known[again].guarantee)}, the only privacy cost that can still be read"
+                f"{name} at {charge_text(known[again].guarantee)}, the only privacy cost that can still be read"
             )
         else:
             self.lost.append(f"the charge of release {name} is malformed: it is not counted")
@@ -163,7 +163,7 @@ class RebuiltChain:
             self.tightened.append(f"the {subject} of account {account.name!r} is {_amount(lowered)}{before}")
 
 
-def unfinished(state: State) -> list[tuple[Account, ReleaseRecord]]:
+def unfinished_releases(state: State) -> list[tuple[Account, ReleaseRecord]]:
     """Return the releases that are charged but not published, each with its account."""
     return [
         (account, release)
@@ -173,14 +173,14 @@ def unfinished(state: State) -> list[tuple[Account, ReleaseRecord]]:
     ]
 
 
-def _at_former_price(guarantee: Mapping[str, Any]) -> dict[str, Any]:
+def _at_former_cost(guarantee: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stored form of a guarantee without shifts and shares, which costs what its stated epsilon costs.
 
     A human who adopts the ledger sees this epsilon; changed shifts or shares might cost less than it suggests.
     """
     kept = {key: value for key, value in guarantee.items() if key not in {"shifts", "shares"}}
     if isinstance(kept.get("parts"), list):  # of a composition
-        kept["parts"] = [_at_former_price(part) for part in kept["parts"]]
+        kept["parts"] = [_at_former_cost(part) for part in kept["parts"]]
     return kept
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchored_storage import marks_of, unresolved
+from dpbayes_cli.ledger.anchored_storage import marks_of, unresolved_disputes
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import RebuiltChain
@@ -58,10 +58,9 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
             written. The ledger is not changed then.
 
     Privacy: what an account has spent never falls: it is the sum of the charges in the backup and in all readable
-        entries after it, or the full total. It is less than the full total only if the old ledger was read to its
-        end, or if the anchor that the backup names shows that no later entry was used; see
-        ``AnchoredStorage.replacing``.
-    Source: architecture, the ledger.
+        entries after it, or the full total. It is less than the full total only if the old ledger was read to its end,
+        or if the anchor that the backup names shows that no later entry was used; see ``AnchoredStorage.replacing``.
+    Source: derived here.
     """
     source = SqliteStorage(backup, anywhere=True)
     if backup.exists() and Path(ledger.location).exists() and backup.samefile(ledger.location):
@@ -74,10 +73,10 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     copy = Ledger(source, key=ledger.key)
     findings, _ = copy.findings(compare=False)
     if findings:
-        raise LedgerError(f"the backup {str(backup)!r} does not verify: {findings[0]}")
+        raise LedgerError(f"the backup {str(backup)!r} does not verify: {findings[0]}", hint="name an older one")
     entries = copy.entries()
     if not entries:
-        raise LedgerError(f"the backup {str(backup)!r} holds no entries")
+        raise LedgerError(f"the backup {str(backup)!r} holds no entries", hint="name another one")
     head = entries[-1].mark
     requested: dict[str, object] = {"kind": "restored", "reason": reason, "backup": asdict(head)}
     if done := _restored_before(ledger, requested):
@@ -105,7 +104,7 @@ def _replaced(
     has_head = carried > 0 or any(entry.mark == head for entry in left.entries)
     complete = counted or (not rest and left.reads_on_from(head.sequence) and has_head)
     with ledger.anchored.replacing(chain.state) as (disputes, is_last):
-        unseen = unresolved(chain.state, disputes)
+        unseen = unresolved_disputes(chain.state, disputes)
         complete |= is_last and all(entry.sequence <= chain.state.mark.sequence for entry in rest)
         complete = complete and not any(dispute.path for dispute in unseen)
         if not complete:

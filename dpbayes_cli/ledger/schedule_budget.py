@@ -28,14 +28,14 @@ class ListedRelease(NamedTuple):
 class ScheduleBudget(Budget):
     """The total of a schedule, all of which is charged when the account is opened.
 
-    Privacy: the price of all listed releases together is at most epsilon at delta. The filter admits a release only
+    Privacy: the cost of all listed releases together is at most epsilon at delta. The filter admits a release only
         under a listed label, with the request and the guarantee that were priced. A label determines the ID of its
         release, which is charged at most once. So what is released is a part of what was priced, in any order.
-    Source: design notes, schedules; see ``joint_price``.
+    Source: see ``joint_cost``.
 
     Attributes:
         epsilon, delta: the guarantee of all releases together, as the schedule states it.
-        price: the epsilon that was computed for all releases at delta; at most ``epsilon``.
+        cost: the epsilon that was computed for all releases at delta; at most ``epsilon``.
         text: the canonical text of the schedule, a JSON document.
         guarantees: the guarantee of a release of each entry of the schedule, in the order of the entries.
     """
@@ -44,14 +44,14 @@ class ScheduleBudget(Budget):
     notion = "a schedule, whose releases were priced together"
     epsilon: Decimal
     delta: Decimal
-    price: Decimal
+    cost: Decimal
     text: str
     guarantees: tuple[Guarantee, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.price > self.epsilon:
-            raise ValueError("the price of the schedule is above its total")
+        if self.cost > self.epsilon:
+            raise ValueError("the cost of the schedule is above its total")
         if not self.listed:
             raise ValueError("the schedule lists no release")
 
@@ -112,7 +112,7 @@ class ScheduleBudget(Budget):
             "kind": self.kind,
             "epsilon": decimal_text(self.epsilon),
             "delta": decimal_text(self.delta),
-            "price": decimal_text(self.price),
+            "cost": decimal_text(self.cost),
             "digest": text_digest(self.text),
             "text": self.text,
             "guarantees": [guarantee.serialize() for guarantee in self.guarantees],
@@ -129,9 +129,9 @@ def parse_schedule_budget(stored: Mapping[str, Any]) -> ScheduleBudget:
         raise ValueError("the schedule lacks a key, or has an unknown one")
     if stored["digest"] != text_digest(stored["text"]):
         raise ValueError("the digest of the schedule is not that of its text")
-    epsilon, delta, price = (parse_decimal(stored[name]) for name in ("epsilon", "delta", "price"))
+    epsilon, delta, cost = (parse_decimal(stored[name]) for name in ("epsilon", "delta", "cost"))
     guarantees = tuple(parse_guarantee(each) for each in stored["guarantees"])
-    return ScheduleBudget(epsilon, delta, price, stored["text"], guarantees)
+    return ScheduleBudget(epsilon, delta, cost, stored["text"], guarantees)
 
 
 def labels_of(name: str, times: int | None, dates: list[str] | None) -> Iterator[str]:

@@ -161,7 +161,7 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
             replacement.left.is_the_ledger = not doubtful if kept else _has_own_journal(real)
             yield replacement
     except BlockingIOError:
-        raise LedgerError(f"another process holds the ledger {str(real)!r}") from None
+        raise LedgerError(f"another process holds the ledger {str(real)!r}", hint="wait, then try again") from None
     except sqlite3.Error as error:
         raise LedgerError(f"cannot replace the ledger {str(ledger)!r}: {error}") from None
     except OSError as error:

@@ -26,7 +26,7 @@ class AnalystLimit:
 
     Privacy: the limit is a privacy filter in addition to the account's: all releases that are charged to the analyst
         together keep the guarantee of the limit. The account's total holds whatever the limits are.
-    Source: design notes, the ledger is a filter.
+    Source: derived here.
     """
 
     budget: Budget
@@ -209,16 +209,16 @@ class State:
         try:
             record = record_of(entry for entry in self.find(f"release:{release_id}") if entry.sequence <= self.base)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise unverified(f"the record of release {release_id} was changed") from None
+            raise unverified_error(f"the record of release {release_id} was changed") from None
         if record is not None and (record.stage != "published") != (release_id in account.unfinished):
-            raise unverified(f"the stage of release {release_id} was changed")
+            raise unverified_error(f"the stage of release {release_id} was changed")
         return record
 
     def charged(self, account: Account, question_digest: str = "", last: int | None = None) -> list[ReleaseRecord]:
         """Return the releases of an account, in the order of their charges.
 
         Args:
-            question: the ``question_digest`` of the releases to return; an empty text: return all releases.
+            question_digest: that of the releases to return; an empty text: return all releases.
             last: how many of the latest releases to return; None: all.
         """
         if account.whole:
@@ -242,7 +242,7 @@ class State:
         entries = self.lookup.find(term, last) if self.lookup else []
         for entry in entries:
             if entry.sequence <= self.base and not self._is_genuine(entry):
-                raise unverified(f"entry {entry.sequence} was changed")
+                raise unverified_error(f"entry {entry.sequence} was changed")
         return entries
 
     def _is_genuine(self, entry: Entry) -> bool:
@@ -271,6 +271,6 @@ def _copied_collections(subject: Account | State) -> dict[str, Any]:
     return {name: value.copy() for name, value in vars(subject).items() if isinstance(value, dict | list | set)}
 
 
-def unverified(finding: str) -> LedgerError:
+def unverified_error(finding: str) -> LedgerError:
     """Return the error for a ledger that does not verify."""
     return LedgerError(f"the ledger does not verify: {finding}", hint="dpbayes budget verify lists all findings")

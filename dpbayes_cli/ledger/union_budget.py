@@ -47,7 +47,7 @@ class UnionBudget(Budget):
         piece is an event under the privacy filter of one order, so the probability of the event is at most exp(epsilon)
         * Q + sum of delta_l, where Q is its probability under the neighboring data. It would be unsound to choose the
         best order at the full delta.
-    Source: design notes, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
+    Source: Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020; the union bound over orders is derived here.
 
     Attributes:
         epsilon, delta: the guarantee of all releases together.
@@ -124,7 +124,7 @@ class UnionBudget(Budget):
         renyi = [(lane_of(order), self._epsilon(order, charged[lane_of(order)])) for order, _ in self.orders]
         return [("basic", charged["epsilon"]), *renyi]
 
-    def price_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
+    def cost_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
         """Return the cost of one release by the composition rule that gives the smallest epsilon for all of them."""
         one = self.added(self.nothing, guarantee)
         routes = self.routes({lane: exact_multiple(amount, times) for lane, amount in one.items()})

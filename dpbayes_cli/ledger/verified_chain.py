@@ -12,7 +12,7 @@ from typing import Any
 from dpbayes_cli import __version__
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, key_findings, marks_of, unresolved
+from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, key_findings, marks_of, unresolved_disputes
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
 from dpbayes_cli.ledger.key import LedgerKey
@@ -29,7 +29,7 @@ class VerifiedChain:
     Privacy: nothing is appended to a ledger that does not verify, disagrees with an anchor, or whose key is not
         available. The clock is read once, before anything depends on data: every entry that is written through this
         object has that time, and no entry reveals how long a draw took.
-    Source: architecture, the ledger.
+    Source: derived here.
 
     Args:
         clock: a function that returns the time.
@@ -104,7 +104,7 @@ class VerifiedChain:
             return [error.message]
         if disputes and self.storage.exists:
             with self.storage.reading() as transaction:  # a writer may have changed ledger and anchors meanwhile
-                disputes = unresolved(replay(transaction.entries()), disputes)
+                disputes = unresolved_disputes(replay(transaction.entries()), disputes)
         return [dispute.text for dispute in disputes]
 
     def anchors(self, state: State) -> list[Path]:

@@ -122,6 +122,7 @@ class FourierLaplace(NoiseMechanism):
             raise SpecError(
                 "all parities have the same noise scale, so the tables of this mechanism cannot have different weights",
                 where="domain.variables",
+                hint="leave out weight, or mechanism: laplace",
             )
         statistic = self.statistic(model, policy)
         epsilon = require_type(options, EpsilonOptions).stated_epsilon()

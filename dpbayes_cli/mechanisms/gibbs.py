@@ -170,18 +170,18 @@ class Gibbs(DrawMechanism):
     def _exact(self, model: Model, policy: RecordPolicy, request: DrawRequest, stated_sweeps: int | None) -> Plan:
         sweeps = stated_sweeps or request.draws
         powers(sweeps, request.draws, annealed=False)  # refuses more draws than sweeps
-        sampler, price, sampler_parameters = exact_sampler(model, replace(request, draws=sweeps))
-        spent = price.epsilon
+        sampler, cost, sampler_parameters = exact_sampler(model, replace(request, draws=sweeps))
+        spent = cost.epsilon
         parameters = {
             "kernel": "gibbs",
             "sweeps": sweeps,
             "updates": sweeps,
             "epsilon_per_update": float(spent / sweeps),
             "cost_of_chain": float(spent),
-            "rho_of_chain": float(price.rho),
+            "rho_of_chain": float(cost.rho),
             **sampler_parameters,
         }
-        step = Step(self.statistic(model, policy), sampler, price, request.draws)
+        step = Step(self.statistic(model, policy), sampler, cost, request.draws)
         return self._planned(step, request.epsilon, parameters)
 
     def _planned(self, step: Step, epsilon: Decimal, parameters: dict[str, Any]) -> Plan:

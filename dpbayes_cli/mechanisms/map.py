@@ -210,8 +210,8 @@ class Map(DrawMechanism):
         request = DrawRequest(map_options.stated_epsilon(), n, map_options.draws, "joint", map_options.value("support"))
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, policy, request, selection)
-        sampler, price, parameters = discrete_sampler(model, request, partial(self._row, selection=selection))
-        guarantee = PureDP(price.epsilon) if selection == "permute-and-flip" else price
+        sampler, cost, parameters = discrete_sampler(model, request, partial(self._row, selection=selection))
+        guarantee = PureDP(cost.epsilon) if selection == "permute-and-flip" else cost
         step = Step(self.statistic(model, policy), sampler, guarantee, request.draws)
         return Plan((step,), guarantee, {**parameters, "selection": selection})
 

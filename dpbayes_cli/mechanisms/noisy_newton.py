@@ -44,7 +44,7 @@ class NoisyNewton(Mechanism):
     Privacy: mu-Gaussian differential privacy. Each round is a rounded Gaussian mechanism on an integer statistic, whose
         sensitivity is the same at every point; see ``sensitivities``. Points are post-processing. Under adaptive
         composition the squares of mu add up.
-    Source: Dong, Roth and Su 2022, sec. 2 and 3; design notes, regression with free intervals.
+    Source: Dong, Roth and Su 2022, sec. 2 and 3; the rest is derived here.
     """
 
     name: ClassVar[str] = "noisy-newton"
@@ -89,12 +89,6 @@ class NoisyNewton(Mechanism):
             policy=policy,
         )
 
-    def known_miscalibration(self, model: Model) -> str | None:
-        """Return the measured coverage if the design is so wide that intervals are too narrow."""
-        from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
-
-        return known_miscalibration(require_type(model, CurvedLossModel).design)
-
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the names of the released numbers; the numbers depend on points that are not known in advance."""
         return Statistic(self.rows(model, policy).names(len(SHARES)), (), 0, Witness(None, None), 0)
@@ -114,13 +108,16 @@ class NoisyNewton(Mechanism):
         return rows.observation(released, noise.scales(len(released)), points, n_records)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
+        from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
+
         rows, statistic = self.rows(model, policy), self.statistic(model, policy)
         stated = require_type(options, MuOptions)
         largest = stated_mu(stated)  # refuses a second cost beside mu
         mu = _DOWN.create_decimal(Decimal(largest * BELOW_TARGET)) if stated.mu is None else stated.mu
         noise = _noise(rows, Fraction(mu) ** 2)
         guarantee = GaussianDP(mu)
-        return Plan((Step(statistic, noise, guarantee, rows=rows),), guarantee, {"mu": float(mu)})
+        step = Step(statistic, noise, guarantee, rows=rows)
+        return Plan((step,), guarantee, {"mu": float(mu)}, warnings=known_miscalibration(rows.design))
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Release the noisy derivatives of all rounds; each round's point depends on the noisy numbers before it.

@@ -40,9 +40,9 @@ class RdpDirect(RenyiMechanism):
         """Return r = m = 1; refuse a posterior that costs more than epsilon."""
         cost = renyi_bound(family, order, 1.0, 1.0)
         if epsilon is not None and cost > epsilon:
-            price = f"{cost:.6g}" if math.isfinite(cost) else "an unbounded amount"
+            amount = f"{cost:.6g}" if math.isfinite(cost) else "an unbounded amount"
             raise SpecError(
-                f"a draw of the true posterior costs {price} at order {order:g}, more than epsilon {epsilon:.6g}",
+                f"a draw of the true posterior costs {amount} at order {order:g}, more than epsilon {epsilon:.6g}",
                 where="privacy.epsilon",
                 hint="leave epsilon out to pay the cost of the posterior, or use rdp-diffuse or rdp-concentrated",
             )

@@ -40,7 +40,10 @@ class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.success is None) != (self.failure is None):
-            raise ValueError("state both success and failure, or neither; by default they are 1 and 0, or yes and no")
+            raise ValueError(
+                "state both success and failure, such as --success 2 --failure 1, or neither; by default they are 1 "
+                "and 0, or yes and no"
+            )
         check_levels(self.levels)
 
     @property
@@ -129,7 +132,7 @@ class BetaBernoulli(BetaProbability, Groupable):
             that the statistic changes by at most 1. Under replace-one with dropped records, t(x) is (1, 0), (0, 1) or
             (0, 0), so that the L1 change is at most 2. A success replaced by a failure attains both bounds. Under
             add-remove, ||t(x)||_1 <= 1, attained by a success.
-        Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, if n is public).
+        Source: Foulds et al. 2016 and Zhang et al. 2016, corrected (one number, not a pair, if n is public).
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE

@@ -136,7 +136,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior, Groupable
         Privacy: a record contributes a unit vector t(x), or zero if it is dropped. Under replace-one, two unit vectors
             differ by at most 2 in L1 and sqrt(2) in L2, attained by two different categories; a unit vector and zero
             differ by 1. Under add-remove, ||t(x)||_1 <= 1, attained by any category.
-        Source: design notes, additive noise on counts of K categories.
+        Source: derived here.
         """
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE
         return Statistic(

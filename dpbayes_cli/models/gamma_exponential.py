@@ -70,7 +70,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
         corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
         "characteristic function. Bernstein and Sheldon use a normal approximation, and a bound that depends on the "
         "true parameter; here the bound is public. Draws by ops and rdp-* ignore the clamping; the drawn rates are "
-        "too large if many times exceed the bound.",
+        "too large if many of the times exceed the bound.",
         prefer_when="You ask how long something takes, and no time is censored.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain

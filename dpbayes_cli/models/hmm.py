@@ -286,7 +286,7 @@ class Hmm(NoisyStatistics, LatentVariables):
 
         Privacy: see ``table_statistic``: for F features the L1 sensitivity is 2 F under replace-one and F under
             add-remove.
-        Source: Foulds et al. 2016, sec. 5; design notes, HMM with naive Bayes emissions.
+        Source: Foulds et al. 2016, sec. 5; the rest is derived here.
         """
         return table_statistic(self.network, self.columns, self.weights, policy, len(self.axes))
 

@@ -170,7 +170,7 @@ class Normal(BoundedNumber, Groupable):
         """Return the sum and the sum of squares; also the number of valid records, if that number is private.
 
         Privacy: see ``second_moments``: for one column with S grid steps, the L1 sensitivity is 4 S^2.
-        Source: design notes, integer statistics on a public grid.
+        Source: derived here.
         """
         return second_moments(self.columns, policy)
 

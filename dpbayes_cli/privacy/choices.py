@@ -48,7 +48,7 @@ def choose(utilities: Integers, bits: int) -> Integers:
         the same way v' >= v + a. So v' - v is in [a, b], and the log ratio of the probabilities of an outcome varies by
         at most b - a + ``CHOICE_SLACK``. Places are independent, and a place with equal utilities under both neighbors
         has the same law under both.
-    Source: McSherry and Talwar 2007; design notes, sampling in finite precision.
+    Source: McSherry and Talwar 2007; the rest is derived here.
     """
     cumulative = np.cumsum(choice_weights(utilities, bits), axis=1)
     points = _uniform_below(cumulative[:, -1], utilities.shape[1])

@@ -62,7 +62,7 @@ class Composition(Guarantee):
     """The composition of guarantees that were fixed in advance, by every rule that applies to all of them.
 
     Privacy: epsilons add; Renyi curves add order by order; mu^2 and rho add; deltas add separately.
-    Source: design notes, composition of what is fixed in advance; Mironov 2017; Dong, Roth and Su 2022.
+    Source: Mironov 2017; Dong, Roth and Su 2022; the rest is derived here.
     """
 
     kind: ClassVar[str] = "composition"

@@ -5,7 +5,7 @@ Renyi divergence over neighboring complete data sets, and the order at which the
 from the posterior on a public grid of a coordinate y (see ``coordinate``). The grid adds at most ``curve_slack(order)``
 to the divergence of a draw; the cost includes this.
 
-Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterior sampling under RDP.
+Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; the rest is derived here.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class NetworkFamily(ConjugateFamily):
         of each row changes. Then, with the g and h of ``DirichletFamily``, the divergence is the sum of g(x) - g(total)
         for one row and h(x) - h(total) for the other. This is at most g + h at the smallest concentrations. The rows
         are drawn independently, so that the divergences of the tables add up.
-    Source: Geumlek, Song and Chaudhuri 2017, Theorem 15, corrected; design notes, posterior sampling under RDP.
+    Source: Geumlek, Song and Chaudhuri 2017, Theorem 15, corrected; the rest is derived here.
 
     Attributes:
         concentrations: for each table the concentrations of the prior of each of its rows.

@@ -38,8 +38,7 @@ def round_up(value: float) -> Decimal:
 def pure_rdp(epsilon: float, order: float) -> float:
     """Return the largest Renyi divergence of order > 1 that pure epsilon-DP allows; randomized response attains it.
 
-    Source: design notes, conversion of guarantees; never above epsilon and order * epsilon^2 / 2 (Bun and Steinke
-        2016).
+    Source: derived here; never above epsilon and order * epsilon^2 / 2 (Bun and Steinke 2016).
     """
     if epsilon < 1e-6:  # cancellation below would lose all digits, and the bound is tight
         return min(epsilon, order * epsilon**2 / 2.0)
@@ -57,7 +56,7 @@ def laplace_rdp(shift: float, order: float, scale: float) -> float:
     the sum minus 1 is computed from terms that are all positive, so that no digits cancel. The result grows with the
     shift and is convex in it, because the logarithm of a sum of exponentials is convex.
 
-    Source: design notes, the privacy cost of a noise law; the geometric series of Ghosh et al. 2009 summed.
+    Source: derived here, by summing the geometric series of Ghosh et al. 2009.
     """
     a, m = 1.0 / scale, order - 1.0
     t = shift * a
@@ -98,7 +97,7 @@ def gaussian_mu(epsilon: float) -> float:
     The trade-off curve of randomized response is linear on both sides of its corner, and that of Gaussian DP is convex.
     So it is enough that they meet in the corner.
 
-    Source: Dong, Roth and Su 2022, the trade-off function of pure DP; design notes, the privacy cost of a noise law.
+    Source: Dong, Roth and Su 2022, the trade-off function of pure DP; the rest is derived here.
     """
     from scipy.special import erfinv, ndtri_exp
 

@@ -70,7 +70,7 @@ def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWe
 
     Privacy: the log ratio of a cell's probabilities under two data sets exceeds the log ratio under the real laws m by
         less than ``GRID_SLACK``. The choice is exact: it uses no inverse CDF and no float.
-    Source: design notes, sampling in finite precision.
+    Source: derived here.
     """
     (relevant,) = np.nonzero(log_weights > log_weights.max() - WINDOW_NATS)
     first, last = int(relevant[0]), int(relevant[-1])

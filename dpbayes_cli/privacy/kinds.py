@@ -59,7 +59,7 @@ class PureDP(Guarantee):
         change do not add up to more than those of the shift. So its costs are at most those of a shift. The costs of a
         shift are the sums of the costs of its components, because their noise is independent. They are convex, so that
         they also cover a mean of changes, such as that of several records of a unit (``for_units``).
-    Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1; design notes, the privacy cost of a noise law.
+    Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1; the rest is derived here.
 
     Attributes:
         shifts: shifts that majorize all changes between neighbors; empty if the mechanism is not known, which costs as

@@ -93,7 +93,7 @@ def share_table(
     Privacy: a common factor of a whole table leaves the law unchanged. The relative rounding error of each entry and of
         each sum is below 1e-37, so that log ratios between neighbors vary as they do for real weights, up to
         ``LATTICE_SLACK``.
-    Source: design notes, truncated Dirichlet.
+    Source: derived here.
     """
     logs = [log_weight(EXACT.divide(Decimal(k), Decimal(resolution))) for k in range(least, most + 1)]
     largest = max(logs)

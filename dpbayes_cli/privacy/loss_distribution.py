@@ -1,4 +1,4 @@
-"""The price of releases that are fixed in advance, by the distribution of their privacy loss.
+"""The cost of releases that are fixed in advance, by the distribution of their privacy loss.
 
 The accountant is the package dp-accounting, which is loaded only for this purpose. It composes distributions on a grid
 of losses. Every loss is rounded so that the computed delta is never below the delta of the mechanism.
@@ -65,8 +65,8 @@ class DominatingPair:
 
 
 @dataclass(frozen=True)
-class JointPrice:
-    """The price of several releases together.
+class JointCost:
+    """The cost of several releases together.
 
     Attributes:
         epsilon: their epsilon together.
@@ -79,8 +79,8 @@ class JointPrice:
     interval: float
 
 
-def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice:
-    """Return the price of releases together, given how many of them have each guarantee.
+def joint_cost(releases: Mapping[Guarantee, int], delta: Decimal) -> JointCost:
+    """Return the cost of releases together, given how many of them have each guarantee.
 
     Privacy: each release has a pair of distributions that dominates its mechanism at every epsilon. All pairs are fixed
         in advance, so that the product of the pairs dominates all releases together, in whatever order they are made
@@ -94,7 +94,7 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
     check_delta(delta)
     if delta < _SMALLEST_DELTA:
         raise BudgetError(
-            f"a schedule needs a delta of at least 1e-9, because its price is computed in doubles, "
+            f"a schedule needs a delta of at least 1e-9, because its cost is computed in doubles, "
             f"and delta is {decimal_text(delta)}"
         )
     pairs: Counter[DominatingPair] = Counter()
@@ -110,8 +110,10 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
         raise BudgetError("a schedule needs at least one release")
     epsilon = total.get_epsilon_for_delta(float(delta) * _KEPT)
     if not math.isfinite(epsilon):
-        raise BudgetError(f"these releases have no finite epsilon at delta {decimal_text(delta)}")
-    return JointPrice(_UP.create_decimal(Decimal(max(epsilon, 1e-6))), delta, interval)
+        raise BudgetError(
+            f"these releases have no finite epsilon at delta {decimal_text(delta)}", hint="a larger delta"
+        )
+    return JointCost(_UP.create_decimal(Decimal(max(epsilon, 1e-6))), delta, interval)
 
 
 def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int]]:
@@ -125,8 +127,8 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int
         shift dominates all changes that it majorizes. If a guarantee stores several shifts, the pair is their upper
         envelope, because perhaps none of them dominates all others.
     Source: Kairouz, Oh and Viswanath 2015 (randomized response dominates pure and (epsilon, delta)-DP); Dong, Roth and
-        Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); design notes,
-        the privacy cost of a noise law.
+        Su 2022 (Gaussian DP); Zhu, Dong and Wang 2022 (a curve that no delta exceeds is that of a pair); the rest is
+        derived here.
 
     Raises:
         BudgetError: the guarantee states no pair of distributions.

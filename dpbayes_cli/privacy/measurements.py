@@ -52,7 +52,7 @@ class OpenDPNoise(OneScaleNoise):
             DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
 
         Privacy: the scale is rounded up until OpenDP's own map, evaluated exactly, does not exceed the target.
-        Source: design notes, additive noise.
+        Source: derived here.
         """
         if sensitivity < 1:
             raise SpecError(f"no record changes the statistic ({cls.norm} sensitivity 0): nothing would be learned")

@@ -196,7 +196,7 @@ def clamp_to_int64(values: Sequence[int]) -> list[int]:
     """Return a statistic clamped to a range in which the sum of value and noise fits into 64-bit integers.
 
     Privacy: clamping increases no difference between two data sets, so that every sensitivity stays valid.
-    Source: design notes, integer statistics.
+    Source: derived here.
     """
     return [min(max(value, -_LARGEST_VALUE), _LARGEST_VALUE) for value in values]
 

@@ -59,7 +59,7 @@ def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, s
     Privacy: mu^2 = (h D^2 / 2) (1 + c)(1 - c^T) / ((1 - c)(1 + c^T)), for every T, whether or not the chain has mixed.
         A single step has mu = h D / sqrt(2 h). The bound is attained if the gradients of neighbors differ by a constant
         and the Hessian is (1 - c) / h. The chain in double precision has the same cost, by ``chain_arithmetic``.
-    Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); design notes, posteriors of convex losses.
+    Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); the rest is derived here.
 
     Raises:
         ValueError: the step size is not in (0, 2 / M), so that the map is not a contraction.

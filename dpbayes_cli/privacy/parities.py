@@ -58,8 +58,7 @@ class Parities:
         """For each family and each subset of its variables, the index of the first family that contains the subset.
 
         Each array has shape (2, .., 2), with index 1 on the axes of the variables in the subset. Entries are -1 for
-        subsets that are the variables of no pattern: the empty subset, and subsets with a variable that has a single
-        value.
+        subsets without a pattern: the empty subset, and subsets with a variable that has a single value.
         """
         first: dict[int, int] = {}
         owners = []

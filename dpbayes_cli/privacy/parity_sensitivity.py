@@ -64,7 +64,7 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
         |N|. If a variable has two values or more, |N| <= 2 max f. The reason is that every gamma != 0 is odd in 2^(B-1)
         of the 2^B - 1 patterns d != 0 of B bits, so that the mean of 2 f over d exceeds |N| - 1. Hence its maximum, an
         integer, is at least |N|.
-    Source: design notes, Fourier domain; f as defined in this module.
+    Source: derived here; f as defined in this module.
     """
     nothing = (0,) * len(parities.sizes)
     if neighbors is Neighbors.ADD_REMOVE:

@@ -33,7 +33,7 @@ class FlipWeights:
         cell has u_i = 1 and one cell has u'_i = 1, the interval of these quotients contains one. The constant c moves
         each quotient towards one. Flooring changes log W_i by less than -ln(1 - 1 / c) < 8.7e-19, and decimals change
         it by less than 1e-40. So log W'_i - log W_i varies by at most r + ``GRID_SLACK``.
-    Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); design notes, sampling in finite precision.
+    Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); the rest is derived here.
 
     Attributes:
         n_cells: the number of cells.

@@ -1,6 +1,6 @@
 """Conjugate families for numbers: Poisson counts, waiting times, failures before a success, and normal values.
 
-Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterior sampling under RDP.
+Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; the rest is derived here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class GammaShapeFamily(_GammaFamily):
     Privacy: the divergence grows with |x - x'|, so in the worst case x and x' are 0 and bound. It falls with the sum of
         the other records, which is zero in the worst case. In the worst case, the divergence is the larger of
         ``gain_term`` and ``loss_term`` at shape / m, with r * bound in place of r.
-    Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
+    Source: Geumlek et al. 2017, sec. 3.2; the rest is derived here.
     """
 
     def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:
@@ -79,7 +79,7 @@ class GammaRateFamily(_GammaFamily):
     Privacy: let k be the shape, and b1 and b2 the rates of two neighbors, which differ by at most r bound. The
         divergence k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 depends on b2 / b1 alone,
         and is largest at the smallest rates, at which the sum of the other records is zero.
-    Source: design notes, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
+    Source: derived here; lambda* = 1 + rate / (r bound), and D grows with n.
     """
 
     def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:

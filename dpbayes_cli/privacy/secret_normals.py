@@ -20,7 +20,7 @@ _MIN_BATCH = 1 << 10
 _PROPOSALS_PER_NUMBER = 1.4
 """The number of proposals that are made for each requested number; each is accepted with probability 0.76."""
 _LARGEST_FLOAT_SCALE = 2.0**40
-"""At this scale only draws of 2^13 standard deviations are too large for a float."""
+"""At this scale, a draw is too large for a float only if it is 2^13 standard deviations from the mean."""
 LOG_ERROR = 2.0**-49
 """A logarithm x of a rounded number, computed in double precision, has an error of at most (1 + x) * LOG_ERROR."""
 

@@ -14,7 +14,7 @@ from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, normal_cel
 from dpbayes_cli.base.duck import cursor, fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
-from dpbayes_cli.sources.line_relation import LINE_READER, field_text, piped, split_relation
+from dpbayes_cli.sources.line_relation import LINE_READER, field_text, pipe_blocks, split_relation
 from dpbayes_cli.sources.location import share_read
 from dpbayes_cli.sources.records import (
     Dialect,
@@ -139,7 +139,6 @@ def profile_columns(relation: Relation, names: Sequence[str], marks: NumberMarks
 
 
 def _profile_some(relation: Relation, names: Sequence[str], n: range, marks: NumberMarks) -> list[ColumnProfile]:
-    """Return the profiles of the columns with the indices ``n``."""
     cells = ", ".join(f"trim(c{i}, {literal(BLANKS)}) AS c{i}" for i in n)
     texts = f"(SELECT {cells} FROM {relation})"
     numbers = ", ".join(f"TRY_CAST({_spelled(f'c{i}', marks)} AS DOUBLE) AS d{i}" for i in n)
@@ -246,13 +245,23 @@ def commonest_invalid(
     return (int(rows[0][2]) if rows else 0), tuple((text, n) for text, n, _ in rows)
 
 
-def count_beyond(relation: Relation, index: int, column: NumericColumn, marks: NumberMarks = POINT) -> tuple[int, int]:
-    """Return how many cells of a column are numbers below and above its bounds; see ``commonest_invalid``."""
+def count_beyond(
+    relation: Relation, index: int, column: NumericColumn, marks: NumberMarks = POINT
+) -> tuple[int, int, float, int]:
+    """Return how many cells are numbers below and above the bounds, and the commonest of these with its frequency.
+
+    See ``commonest_invalid``.
+    """
     number = f"TRY_CAST({_as_read(index, column, marks)} AS DOUBLE)"
-    sides = f"isfinite(x) AND x < {column.lower!r}", f"isfinite(x) AND x > {column.upper!r}"
-    counts = ", ".join(f"count(*) FILTER ({side})" for side in sides)
-    ((below, above),) = _rows(relation, f"SELECT {counts} FROM (SELECT {number} AS x FROM {relation})")
-    return int(below), int(above)
+    low, high = f"x < {column.lower!r}", f"x > {column.upper!r}"
+    rows = _rows(
+        relation,
+        "SELECT coalesce(sum(n) FILTER (low) OVER (), 0), coalesce(sum(n) FILTER (NOT low) OVER (), 0), x, n FROM "
+        f"(SELECT x, {low} AS low, count(*) AS n FROM (SELECT {number} AS x FROM {relation}) "
+        f"WHERE isfinite(x) AND ({low} OR {high}) GROUP BY x) ORDER BY n DESC, x LIMIT 1",
+    )
+    below, above, number_beyond, count = rows[0] if rows else (0, 0, math.nan, 0)
+    return int(below), int(above), float(number_beyond), int(count)
 
 
 def mean_and_variance(
@@ -321,7 +330,8 @@ def share_done() -> float | None:
 
 def _rows(relation: Relation, query: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query, which names the relation once."""
-    with nullcontext() if relation.lines is None else piped(relation.lines()) as pipe, cursor(unreadable()) as engine:
+    lines = nullcontext() if relation.lines is None else pipe_blocks(relation.lines())
+    with lines as pipe, cursor(unreadable()) as engine:
         if pipe is not None:
             return fetch(engine, query.replace(_PIPE, f"/dev/fd/{pipe.reader}"), pipe.cut)
         engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")

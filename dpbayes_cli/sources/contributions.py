@@ -48,7 +48,7 @@ class BoundedReader:
         records of one unit changes at most ``max_contributions`` kept records, all of which belong to this unit. If the
         hash acts as a random number, all subsets of ``max_contributions`` records of a unit are equally likely. Equal
         records are interchangeable, and at most ``MAX_DUPLICATES`` of them take part.
-    Source: design notes, conventions (privacy units).
+    Source: derived here.
 
     Args:
         reader: takes the kept records.

@@ -13,7 +13,7 @@ from dpbayes_cli.sources.cell_blocks import CellBlock
 from dpbayes_cli.sources.cell_codes import TextRecords, coder_of
 from dpbayes_cli.sources.file_mistakes import unusable_first_line
 from dpbayes_cli.sources.lines import MAX_RECORD_BYTES, first_line, holds_control, record_blocks
-from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.location import Location, open_bytes
 from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.records import Dialect, split_record
 from dpbayes_cli.sources.source import Source, column_index, unreadable
@@ -47,15 +47,15 @@ class DelimitedSource(Source):
         """Resolve the columns by the header lines, which are public; see ``Source.check``."""
         if self.is_stream:
             path = self._location.paths[0] if self._location.paths else None
-            self._stream = self._open.enter_context(opened(path))
+            self._stream = self._open.enter_context(open_bytes(path))
             headers = [self._names(self._stream, self._location.text)]
         else:
             headers = []
             for path in self._location.paths:
-                with opened(path) as stream:
+                with open_bytes(path) as stream:
                     headers.append(self._names(stream, str(path)))
         if any(header != headers[0] for header in headers):
-            raise SourceError("the files have different headers")
+            raise SourceError("the files have different headers", hint="give all files the same header")
         self._width, self._indices = len(headers[0]), [self._index(headers[0], name, others=names) for name in names]
         unit = self._unit
         self._unit_index = None if unit is None else self._index(headers[0], unit.column, by_position=False)
@@ -115,11 +115,10 @@ class DelimitedSource(Source):
         return [field.strip(BLANKS) for field in fields]
 
     def _blocks(self) -> Iterator[bytes]:
-        """Yield the records of all files in order."""
         quote = self._dialect.quote.encode("ascii") if self._dialect.quoted_newlines else b""
         if self._stream is not None:
             yield from record_blocks(self._stream, skip_header=False, quote=quote)
             return
         for path in self._location.paths:
-            with opened(path) as stream:
+            with open_bytes(path) as stream:
                 yield from record_blocks(stream, skip_header=self._dialect.header, quote=quote)

@@ -201,7 +201,6 @@ class Statements:
 
     @property
     def _rows(self) -> Expression:
-        """The rows of the last stage."""
         return ibis.table(self._schema, name=f"stage_{len(self._stages) - 1}")
 
     def _add(self, query: Expression) -> Expression:
@@ -332,7 +331,7 @@ class Statements:
 
         Privacy: see ``BoundedReader``. Records with the same codes are interchangeable, so they are numbered in any
             order.
-        Source: design notes, conventions (privacy units).
+        Source: derived here.
         """
         item = rows.unit
         for i, name in reversed([*enumerate(self._codes)]):

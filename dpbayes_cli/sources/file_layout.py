@@ -17,7 +17,7 @@ from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, parse_numb
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources.file_mistakes import foreign_format
 from dpbayes_cli.sources.lines import clean_lines, first_line, record_blocks
-from dpbayes_cli.sources.location import opened
+from dpbayes_cli.sources.location import open_bytes
 from dpbayes_cli.sources.records import Dialect, split_record
 
 UTF8, UTF8_MARKED, UTF16, WINDOWS = "UTF-8", "UTF-8 with a byte-order mark", "UTF-16", "Windows-1252"
@@ -85,11 +85,11 @@ def guess_layout(path: Path) -> FileLayout:
     Raises:
         SourceError: the file cannot be read, or is not a text file.
     """
-    with opened(path) as stream:
+    with open_bytes(path) as stream:
         if error := foreign_format(stream.read(4), str(path)):
             raise error
     encoding, n_lines, mixed_ends = _scan(path)
-    with opened(path) as stream:
+    with open_bytes(path) as stream:
         head = stream.read(_HEAD_BYTES)
     text = head.decode(_CODECS[encoding], "replace")
     lines = [line.rstrip("\r") for line in text.split("\n")]
@@ -158,7 +158,7 @@ def read_header(path: Path) -> FileLayout:
     Raises:
         SourceError: the first line is empty, holds a number, or is not UTF-8.
     """
-    with opened(path) as stream:
+    with open_bytes(path) as stream:
         line = first_line(stream)
     try:
         text = (line or b"").decode("utf-8")
@@ -178,7 +178,7 @@ def read_header(path: Path) -> FileLayout:
 def layout_lines(path: Path, layout: FileLayout) -> Iterator[bytes]:
     """Yield the lines of a text file in UTF-8, in blocks, as a release reads them."""
     quote = layout.quote.encode() if layout.quoted_newlines else b""
-    with opened(path) as stream:
+    with open_bytes(path) as stream:
         recoded = stream
         if not layout.is_utf8:
             codec = layout.codec
@@ -206,7 +206,7 @@ def _scan(path: Path) -> tuple[str, int, bool]:
     """Return the encoding of a file, its number of lines, and whether only some end with CR LF, in one pass."""
     encoding, n_lines, n_returns, last = "", 0, 0, b"\n"
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with opened(path) as stream:
+    with open_bytes(path) as stream:
         while block := stream.read(_BLOCK):
             if not encoding:
                 start = block[:400]

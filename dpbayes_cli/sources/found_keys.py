@@ -33,7 +33,7 @@ class KeyTally:
 
     Privacy: a key has components if and only if it has a valid record. Whether a text can be a key depends on the text
         alone. So a record changes the components of its own key only, and adds or removes no other key.
-    Source: design notes, groups.
+    Source: derived here.
 
     Args:
         columns: the column of keys, and the column of values.

@@ -138,7 +138,7 @@ def _text(cell: Any) -> str | None:
     """Return the text of a cell; None if it is missing, has no text form, or the text of a number is too long.
 
     Privacy: no cell raises an error, which would show that a record holds it.
-    Source: design notes, conventions.
+    Source: derived here.
     """
     if isinstance(cell, str):
         return None if _HALF_CHARACTER.search(cell) else cell

@@ -69,7 +69,7 @@ class _Pipe:
 
 
 @contextmanager
-def piped(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
+def pipe_blocks(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
     """Write blocks into a pipe from a thread.
 
     Raises:

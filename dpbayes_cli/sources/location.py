@@ -130,7 +130,7 @@ def is_frame(data: Any) -> bool:
 def _unpacked_size(path: Path) -> int:
     if path.suffix.lower() != _COMPRESSED:
         return path.stat().st_size
-    with opened(path) as stream:
+    with open_bytes(path) as stream:
         return sum(map(len, iter(lambda: stream.read(1 << 20), b"")))
 
 
@@ -254,7 +254,7 @@ def share_read() -> float | None:
 
 
 @contextmanager
-def opened(path: Path | None) -> Iterator[BinaryIO]:
+def open_bytes(path: Path | None) -> Iterator[BinaryIO]:
     """Open a file, or standard input for None, to read its bytes; a ``.gz`` file is decompressed.
 
     Raises:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbayes_cli.base.duck import joins_as_written, stream
+from dpbayes_cli.base.duck import keep_join_order, stream
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup, TableCounts
@@ -59,7 +59,7 @@ class PackedCodes(ABC):
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Read all records; see ``Reader``."""
-        with joins_as_written(engine):  # or a join with keys would keep all records in memory
+        with keep_join_order(engine):  # or a join with keys would keep all records in memory
             stream(engine, self._query(cells, engine), abort, self._unpack)
 
     def read(self, blocks: Iterable[Records]) -> None:

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks, normal_cell
-from dpbayes_cli.base.duck import cursor, fetch, one_thread
+from dpbayes_cli.base.duck import cursor, fetch, use_one_thread
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column
-from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.location import Location, open_bytes
 from dpbayes_cli.sources.parquet_pages import TextColumn, copy_text_column, text_column
 from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
 from dpbayes_cli.sources.records import with_point
@@ -61,7 +61,7 @@ class ParquetSource(Source):
         schemas = []
         with cursor(unreadable()) as engine, ExitStack() as files:
             for path in self._location.paths:
-                file = files.enter_context(opened(path)).fileno()
+                file = files.enter_context(open_bytes(path)).fileno()
                 _check_marks(file, str(path))
                 relation = _relation(file)
                 rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -73,7 +73,7 @@ class ParquetSource(Source):
         for name, column in zip(self._names, columns, strict=True):
             types = {dict(schema).get(name) for schema in schemas}
             if len(types) > 1:
-                raise SourceError("the files have different schemas")
+                raise SourceError("the files have different schemas", hint="write all files with the same schema")
             self._types.append(str(types.pop()))
             _check_type(self._types[-1], column)
         if self._unit is not None:
@@ -87,7 +87,7 @@ class ParquetSource(Source):
     def count_records(self) -> int | None:
         """Count the rows, from the footer of each file."""
         with cursor(unreadable()) as engine, ExitStack() as files:
-            relations = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
+            relations = [_relation(files.enter_context(open_bytes(path)).fileno()) for path in self._location.paths]
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
 
     def scan(self, reader: Reader) -> None:
@@ -105,7 +105,7 @@ class ParquetSource(Source):
                 owner = _text(_quoted(self._unit_name), self._unit_type)
                 listed = zip([*texts, owner], [*names, "owner"], strict=True)
                 selected = ", ".join(f"{text} AS {name}" for text, name in listed)
-                descriptors = [files.enter_context(opened(path)).fileno() for path in self._location.paths]
+                descriptors = [files.enter_context(open_bytes(path)).fileno() for path in self._location.paths]
                 relations = [part for file in descriptors for part in self._parts_of(engine, file, files)]
                 union = " UNION ALL ".join(f"SELECT {selected} FROM {relation}" for relation in relations)
                 reader.run(engine, Cells(f"({union})", names, "owner"), engine.interrupt)
@@ -113,7 +113,7 @@ class ParquetSource(Source):
             integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
             doubles = {i: name for i, name in enumerate(quoted) if self._types[i] == "DOUBLE"}
             for path in self._location.paths:
-                with opened(path) as file, ExitStack() as parts:
+                with open_bytes(path) as file, ExitStack() as parts:
                     for relation in self._parts_of(engine, file.fileno(), parts):
                         cells = Cells(relation, texts, integers=integers, doubles=doubles)
                         reader.run(engine, cells, engine.interrupt)
@@ -137,7 +137,7 @@ class ParquetSource(Source):
         first, others = 0, ", ".join(_quoted(name) for name in wanted if name not in long)
         for groups in _batches(sizes):
             end = first + sum(sizes[group] for group in groups)
-            files.enter_context(one_thread(engine))  # one page is in memory, and rows keep their order
+            files.enter_context(use_one_thread(engine))  # one page is in memory, and rows keep their order
             parts = []
             if others:
                 rows = f"file_row_number BETWEEN {first} AND {end - 1}"
@@ -188,7 +188,7 @@ def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: Te
     query = f"SELECT coalesce(max(n), 0) FROM ({vectors} GROUP BY file_row_number // {_VECTOR_ROWS})"
     with ExitStack() as threads:
         if largest > _MAX_UNPACKED_BYTES:
-            threads.enter_context(one_thread(engine))
+            threads.enter_context(use_one_thread(engine))
         ((largest_vector,),) = fetch(engine, query, engine.interrupt)
     return int(largest_vector) > _MAX_VECTOR_BYTES
 

@@ -103,7 +103,7 @@ class SparkSource(EngineSource):
             raise SourceError("Spark would not read all of the files", hint="read them without --engine")
         schemas = [reader.parquet(f"file://{path}").dtypes for path in paths] if len(paths) > 1 else []
         if any(dict(schema) != dict(schemas[0]) for schema in schemas):
-            raise SourceError("the files have different schemas")
+            raise SourceError("the files have different schemas", hint="write all files with the same schema")
         return frame
 
     def _relation(self, named: Mapping[str, str]) -> str:

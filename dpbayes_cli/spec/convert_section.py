@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.base.errors import SpecError, joined, nearest
+from dpbayes_cli.base.errors import SpecError, join_mistakes, nearest
 from dpbayes_cli.base.numeric import decimal_text, float_text, parse_decimal
 from dpbayes_cli.core.section import YAML_SCALAR, Section
 
@@ -24,7 +24,7 @@ HowToState = Callable[[str, Any], str]
 
 _REQUIRED = re.compile(r"Object missing required field `.*`")
 _EXPECTED = re.compile(
-    r"Expected `(?P<kind>[^`]*)`(?: (?P<limit>>=|<=|>|<|of length >=|of length <=) (?P<value>\S+))?(?:, got `.*`)?"
+    r"Expected `(?P<kind>[^`]*)`(?: (?P<limit>>=|<=|>|<|of length(?: >=| <=)?) (?P<value>[^\s,]+))?(?:, got .*)?"
 )
 _WORDS = {
     "float": "a number",
@@ -41,6 +41,7 @@ _LIMITS = {
     "<": "below",
     "of length >=": "at least",
     "of length <=": "at most",
+    "of length": "exactly",
 }
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 _MOST_SHOWN = 100
@@ -78,7 +79,7 @@ def convert_section(document: Any, kind: type[Kind], place: str = "") -> Kind:
     try:
         return msgspec.convert(document, kind, strict=False)
     except (msgspec.ValidationError, SpecError) as error:
-        raise joined([*find_mistakes(document, kind, place)] or [SpecError(str(error), where=place)]) from None
+        raise join_mistakes([*find_mistakes(document, kind, place)] or [SpecError(str(error), where=place)]) from None
 
 
 def find_mistakes(document: Any, kind: Any, place: str = "", how_to_state: HowToState | None = None) -> list[SpecError]:

@@ -79,7 +79,7 @@ def inference_options(model: type[Model], mechanism: type[Mechanism], *, grouped
     return model.inference_options if mechanism.post_processing else Options
 
 
-def foreign(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+def find_foreign_keys(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
     """Yield section and key of each option in a document that its type of specs, ``kind``, does not have."""
     types = {item.name: item.type for item in msgspec.structs.fields(kind)}
     for section in SECTIONS:
@@ -89,14 +89,14 @@ def foreign(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator
             yield from ((section, key) for key in stated if key not in allowed)
 
 
-def foreign_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[SpecError]:
+def find_foreign_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[SpecError]:
     """Yield a mistake for each option of another mechanism or model; the hint names those that read it.
 
     Args:
         document: a spec as it is written.
         kind: the type of specs for its model and mechanism.
     """
-    for section, key in foreign(document, kind):
+    for section, key in find_foreign_keys(document, kind):
         readers = _readers(section, key)
         if not readers:
             continue  # an unknown key, which the check of the section refuses

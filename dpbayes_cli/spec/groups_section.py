@@ -192,6 +192,8 @@ def read_keys(path: Path, column: Any) -> list[Any]:
         reason = f"cannot read the keys {str(path)!r}: {error.strerror}"
         is_private = nearest_word(path.name, [PRIVATE]) is not None
         hint = f"did you mean {PRIVATE}? It finds the keys in the data" if is_private else near_file(path)
+        if not hint and "," in path.name:
+            hint = "write the keys into a file, one a line, or into a spec as by: {column: NAME, values: [a, b]}"
         raise SpecError(reason, where="by.values", hint=hint) from None
     except UnicodeDecodeError:
         raise SpecError(f"{str(path)!r} is not UTF-8 text", where="by.values", hint="save it as UTF-8") from None
@@ -203,7 +205,6 @@ def read_keys(path: Path, column: Any) -> list[Any]:
 
 
 def _unquoted(line: str, number: int) -> str:
-    """Return the key in a line."""
     if not line.startswith('"'):
         return line
     quoted = _QUOTED.fullmatch(line)
@@ -227,7 +228,11 @@ def _pairs_in(lines: Sequence[str], columns: Sequence[str], path: str) -> list[l
         raise SpecError(f"{path!r} has no columns {' and '.join(columns)}", where="by.values", hint=hint)
     places = [header.index(name) for name in columns]
     if any(len(row) != len(header) for row in rows):
-        raise SpecError(f"the lines of {path!r} have different numbers of fields", where="by.values")
+        raise SpecError(
+            f"the lines of {path!r} have different numbers of fields",
+            where="by.values",
+            hint="write one pair of keys in each line",
+        )
     return [[row[place] for place in places] for row in rows[1:]]
 
 

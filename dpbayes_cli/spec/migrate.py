@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.spec.foreign_options import foreign, pair_of
+from dpbayes_cli.spec.foreign_options import find_foreign_keys, pair_of
 from dpbayes_cli.spec.release_spec import type_of
 from dpbayes_cli.spec.version_1 import Names, renamed_keys
 from dpbayes_cli.spec.yaml_reader import parse_spec
@@ -29,7 +29,7 @@ class RenamedKey(NamedTuple):
     end: int
 
 
-def migrated(text: str) -> tuple[str, list[RenamedKey]]:
+def migrate_text(text: str) -> tuple[str, list[RenamedKey]]:
     """Return the text of a spec with the names that its keys have today, and the keys that were renamed.
 
     Raises:
@@ -44,7 +44,7 @@ def migrated(text: str) -> tuple[str, list[RenamedKey]]:
 
 
 def with_former_mechanism(text: str) -> tuple[str, str | None]:
-    """Return a spec that names its mechanism if versions before 0.4 chose another one by default, and this mechanism.
+    """Return a spec that names its mechanism, and this mechanism, if versions before 0.4 had another default.
 
     The mechanism is None if it is named already, or is today's default too.
     """
@@ -68,7 +68,7 @@ def unread_options(text: str) -> list[str]:
     """Return the options of a spec (as section.key) that its mechanism does not use; none if its model is unknown."""
     document = parse_spec(text)
     with suppress(SpecError):
-        return [f"{section}.{key}" for section, key in foreign(document, type_of(document))]
+        return [f"{section}.{key}" for section, key in find_foreign_keys(document, type_of(document))]
     return []
 
 

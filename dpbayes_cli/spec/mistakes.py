@@ -17,10 +17,10 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import model_names, model_type, supporting_mechanisms
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.convert_section import find_mistakes
-from dpbayes_cli.spec.foreign_options import SECTIONS, foreign_options, pair_of
+from dpbayes_cli.spec.foreign_options import SECTIONS, find_foreign_options, pair_of
 from dpbayes_cli.spec.key_lines import key_lines, without_stand_ins
 from dpbayes_cli.spec.request_flags import FLAGS
-from dpbayes_cli.spec.version_1 import renamed_in
+from dpbayes_cli.spec.version_1 import find_renamed_keys
 
 _COMMON = ("dataset", "data", "column", "on_invalid", "records", "source")
 """The keys whose checks depend neither on the model nor on the mechanism."""
@@ -46,7 +46,7 @@ def mistakes_in(
         type_for: see ``TypeFor``.
         needs_cost: whether a privacy cost must be stated.
     """
-    mistakes = [*control_characters(document), *renamed_in(document)]
+    mistakes = [*control_characters(document), *find_renamed_keys(document)]
     rank, document = {key: i for i, key in enumerate(document)}, _without(document, mistakes)
     stated = {key: value for key, value in document.items() if key in _COMMON}
     mistakes += find_mistakes({**stated, "model": _ANY_TEXT, "domain": {}, "prior": {}}, common)
@@ -76,7 +76,7 @@ def _mistakes_of_pair(
         kind = type_for(model, mechanism, document)
     except SpecError as error:
         return [error]
-    mistakes = [*foreign_options(document, kind)]
+    mistakes = [*find_foreign_options(document, kind)]
     how_to_state = partial(_how_to_state, model, may_find_bounds=document.get("bounds") is None)
     others = find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
     return mistakes + [_naming_keys(each, model) if each.reason == "missing" else each for each in others]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, cast, get_
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.base.errors import SpecError, joined
+from dpbayes_cli.base.errors import SpecError, join_mistakes
 from dpbayes_cli.core.options import Check, Options, notes_of
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -41,7 +41,7 @@ class OptionsSection(Section, frozen=True, kw_only=True, dict=True):
             except ValueError as error:
                 mistakes.append(SpecError(str(error), where=f"{self.place}.{name}"))
         if mistakes:
-            raise joined(mistakes)
+            raise join_mistakes(mistakes)
 
     @cached_property
     def values(self) -> dict[str, Any]:

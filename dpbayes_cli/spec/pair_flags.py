@@ -9,7 +9,7 @@ import msgspec
 
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, unwrapped
+from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, unwrap
 from dpbayes_cli.core.registry import supported_pairs
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.bounds_section import BoundsSection
@@ -54,7 +54,7 @@ def all_flags() -> list[KeyFlag]:
 def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the keys of a section and of the sections within it."""
     for item in msgspec.structs.fields(kind):
-        inner, _ = unwrapped(item.type)
+        inner, _ = unwrap(item.type)
         if isinstance(inner, type) and issubclass(inner, Section):
             yield from _keys(inner, f"{place}{item.name}.")
         else:
@@ -62,7 +62,7 @@ def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, An
 
 
 def _flag(key: str, item: Any) -> KeyFlag:
-    inner, description = unwrapped(item.type)
+    inner, description = unwrap(item.type)
     is_list = get_origin(inner) is tuple
     text = description
     if item.default not in {None, msgspec.NODEFAULT} and "[" not in text:

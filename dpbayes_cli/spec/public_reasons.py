@@ -50,7 +50,7 @@ def with_reasons_apart(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**plain, REASONS: reasons} if reasons else plain
 
 
-def unconfirmed(value: str) -> dict[str, str]:
+def unconfirmed_value(value: str) -> dict[str, str]:
     """Return what a spec holds for a value that was read from the data, before anyone has stated a reason."""
     return {_VALUE: value, REASON: "null"}
 

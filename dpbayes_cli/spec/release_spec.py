@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.base.canonical import canonical_json, digest
-from dpbayes_cli.base.errors import SpecError, joined
+from dpbayes_cli.base.errors import SpecError, join_mistakes
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
@@ -24,7 +24,7 @@ from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.bounds_section import BoundsSection, domain_between
 from dpbayes_cli.spec.convert_section import convert_section
-from dpbayes_cli.spec.foreign_options import foreign_options, inference_options, pair_of
+from dpbayes_cli.spec.foreign_options import find_foreign_options, inference_options, pair_of
 from dpbayes_cli.spec.groups_section import GroupsSection, check_groups, finds_keys, no_delta, split_delta, with_delta
 from dpbayes_cli.spec.mistakes import control_characters, mistakes_in
 from dpbayes_cli.spec.option_sections import InferenceSection, PrivacySection, SamplingSection, with_options
@@ -32,7 +32,7 @@ from dpbayes_cli.spec.public_reasons import REASONS, with_reasons_apart
 from dpbayes_cli.spec.request_flags import description_of
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.spec.structure_section import StructureSection, choice_fields, domain_with_tree, private_section
-from dpbayes_cli.spec.version_1 import canonical_request, renamed_in
+from dpbayes_cli.spec.version_1 import canonical_request, find_renamed_keys
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
@@ -99,7 +99,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         if self.finds_keys and self.stated_delta is None:
             mistakes.append(no_delta())
         if mistakes:
-            raise joined(mistakes)
+            raise join_mistakes(mistakes)
 
     def build_model(self, chosen: Chosen | None = None, keys: tuple[str, ...] | None = None) -> Model:
         """Build the statistical model that the spec states.
@@ -313,14 +313,14 @@ def build_spec(document: dict[str, Any], *, needs_cost: bool = False) -> Release
     """
     document = with_reasons_apart(document)
     try:
-        for mistake in itertools.chain(control_characters(document), renamed_in(document)):
+        for mistake in itertools.chain(control_characters(document), find_renamed_keys(document)):
             raise mistake
         kind = type_of(document)
-        for mistake in foreign_options(document, kind):
+        for mistake in find_foreign_options(document, kind):
             raise mistake
         spec = convert_section(document, kind)
     except SpecError as first:
-        raise joined(mistakes_in(document, ReleaseSpec, _type_for, needs_cost=needs_cost) or [first]) from None
+        raise join_mistakes(mistakes_in(document, ReleaseSpec, _type_for, needs_cost=needs_cost) or [first]) from None
     if spec.bounds is not None:  # the bounds are not known yet, and a prior may depend on them; see build_model
         return spec
     return msgspec.structs.replace(spec, prior=spec.complete_prior(spec.domain, spec.prior))

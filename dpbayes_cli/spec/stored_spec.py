@@ -15,7 +15,7 @@ import msgspec
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.spec.foreign_options import SECTIONS, foreign, inference_options, pair_of
+from dpbayes_cli.spec.foreign_options import SECTIONS, find_foreign_keys, inference_options, pair_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
 from dpbayes_cli.spec.version_1 import (
     former_inference,
@@ -123,7 +123,7 @@ def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
     renamed = renamed_keys(stored)
     return [
         (section, key)
-        for section, key in foreign(stored, type_of(stored))
+        for section, key in find_foreign_keys(stored, type_of(stored))
         if key in _IGNORED[section] and key not in renamed.get(section, {})
     ]
 

@@ -76,7 +76,7 @@ class StructureSection(Section, frozen=True, kw_only=True):
                 f"records with an invalid cell would be dropped, but their scores need all records: {incomplete[0]!r} "
                 "has no stand-in",
                 where=f"domain.variables.{incomplete[0]}.impute",
-                hint="state impute, a public value that stands in for an invalid cell, for every variable",
+                hint="state impute for every variable: the public value that replaces an invalid cell",
             )
         mixed = [column.role for column in columns if any(mark in column.role for mark in "=|,")]
         mixed += [text for column in columns for text in column.levels if any(mark in text for mark in "|,")]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from dpbayes_cli.base.errors import SpecError, joined, nearest
+from dpbayes_cli.base.errors import SpecError, join_mistakes, nearest
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.mistakes import control_characters
@@ -205,7 +205,7 @@ class TableSpec(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if mistakes := [*self._mistakes()]:
-            raise joined(mistakes)
+            raise join_mistakes(mistakes)
 
     @property
     def separator(self) -> str:

@@ -46,7 +46,7 @@ keys: [region]             # the columns that tell rows apart
 counts: [yes, no]          # the columns with noisy counts
 
 noise:                     # the law of the noise that was added to each count
-  law: discrete-laplace    # or discrete-gaussian, laplace, gaussian; none: these counts are exact
+  law: discrete-laplace    # or discrete-gaussian, laplace, gaussian; or none, if the counts are exact
   scale: 2                 # scale b of a Laplace law, standard deviation of a Gaussian law. Instead, one of:
   # variance: 8
   # scale_column: b        # a column that holds the scale of each row

@@ -101,7 +101,7 @@ def _with_names(stated: Mapping[str, Any], names: Names) -> dict[str, Any]:
     }
 
 
-def renamed_in(stated: Mapping[str, Any]) -> Iterator[SpecError]:
+def find_renamed_keys(stated: Mapping[str, Any]) -> Iterator[SpecError]:
     """Yield a mistake for each key that is stated by its name in version 1; the hint gives its new name."""
     for section, names in renamed_keys(stated).items():
         part = stated.get(section)

@@ -17,6 +17,7 @@ from dpbayes_cli.base.errors import SpecError, near_file
 _LARGEST_FILE = 1 << 18
 _DEEPEST = 16
 _MOST_NODES = 50_000
+_TOO_DEEP = f"nested deeper than {_DEEPEST} levels"
 _NULLS = {"", "~", "null"}
 _PROBLEMS = {
     "cannot start any token": (
@@ -39,6 +40,7 @@ _PROBLEMS = {
         "an entry of a list does not begin with '- '",
         "begin each entry with '- '",
     ),
+    "exceeded maximum nesting depth": (_TOO_DEEP, ""),  # some versions of the parser count levels themselves
     "expected <document start>": ("a line does not fit the lines above it", "write each line as KEY: VALUE"),
 }
 """By words of the parser's message: the mistake in the spec, and what to do."""
@@ -143,7 +145,7 @@ class _Builder:
         if getattr(event, "tag", None) is not None:
             raise _refused(event, "tags are not allowed")
         if depth > _DEEPEST:
-            raise _refused(event, f"nested deeper than {_DEEPEST} levels")
+            raise _refused(event, _TOO_DEEP)
         if self._nodes > _MOST_NODES:
             raise _refused(event, f"more than {_MOST_NODES} values")
         if kind == "ScalarEvent":

@@ -29,6 +29,9 @@ MEANING = (
     "Each interval is for the population from which the records come: it covers the uncertainty from the number of "
     "records and from the noise, if the model is right."
 )
+RELEASED_DRAWS = (
+    "The draws are those of the release; dpbayes explain {} says how they differ from draws of the posterior."
+)
 
 
 def analyze(bundle: Bundle, request: AnalysisRequest) -> Analyzed:
@@ -39,8 +42,8 @@ def analyze(bundle: Bundle, request: AnalysisRequest) -> Analyzed:
             columns independent whatever the data say.
 
     Privacy: post-processing of a posterior that was released; nothing is spent.
-    Source: design notes, analyses that stay valid: a regression is a functional of the cells' probabilities, by
-        weighted maximum likelihood, so that its draws are draws from its posterior.
+    Source: derived here: a regression is a functional of the cells' probabilities, by weighted maximum likelihood, so
+        that its draws are draws from its posterior.
     """
     _check(request)
     source = law_of(bundle)
@@ -53,8 +56,9 @@ def analyze(bundle: Bundle, request: AnalysisRequest) -> Analyzed:
         )
     analysis = _Analysis(source.law, cut_numbers(source.law, request.bounds or {}))
     title, names, draws = analysis.run(request)
-    notes = (*analysis.notes(), MEANING)
-    warnings = (*analysis.warnings, *source.warnings)
+    meaning = RELEASED_DRAWS.format(bundle.document.mechanism) if source.analysis.drawn else MEANING
+    notes = (*analysis.notes(), *(() if source.analysis.posterior.warnings else (meaning,)))
+    warnings = (*map("WARNING: {}.".format, (*analysis.warnings, *analysis.middles())), *source.warnings)
     return Analyzed(title, names, draws, request.interval, notes, warnings, bundle.document.release_id)
 
 
@@ -67,9 +71,9 @@ def _check(request: AnalysisRequest) -> None:
             hint='"income ~ age + sex", or one of --mean income, --table sex,income and --correlation age,income',
         )
     if request.by and not request.mean:
-        raise SpecError("the columns of --by belong to --mean", where="by")
+        raise SpecError("--by needs --mean", where="by")
     if (request.family or request.success) and not request.formula:
-        raise SpecError("a family and a success level belong to a formula", where="family")
+        raise SpecError("--family and --success need a formula", where="family")
     if not 0.0 < request.interval < 1.0:
         raise SpecError("an interval needs a probability between 0 and 1", where="interval")
 
@@ -106,15 +110,21 @@ class _Analysis:
         return self._regression(request)
 
     def notes(self) -> list[str]:
-        """Return how the used columns with numbers entered the analysis."""
-        notes = []
-        for i in self.used:
-            name, column = self.law.names[i], self.law.columns[i]
-            if i in self.numbers and i in self.as_numbers:
-                notes.append(f"{name} enters as the middles of its intervals, {self.numbers[i]}.")
-            elif isinstance(column, CutColumn) and i not in self.numbers:
-                notes.append(f"{name} enters as intervals; for numbers, state its bounds: --bounds {name}=LOW:HIGH.")
-        return notes
+        """Return which of the used columns entered the analysis as intervals."""
+        return [
+            f"{name} enters as intervals; for numbers, state its bounds: --bounds {name}=LOW:HIGH."
+            for i, name in enumerate(self.law.names)
+            if i in self.used and i not in self.numbers and isinstance(self.law.columns[i], CutColumn)
+        ]
+
+    def middles(self) -> list[str]:
+        """Return warnings about the used columns whose numbers are replaced by the middles of intervals."""
+        return [
+            f"{self.law.names[i]} enters as the middles of its intervals, {numbers}; the result depends on these "
+            "bounds, and its intervals do not cover what the middles change"
+            for i, numbers in self.numbers.items()
+            if i in self.used and i in self.as_numbers
+        ]
 
     def _indices(self, names: Sequence[str]) -> tuple[int, ...]:
         for name in names:
@@ -257,7 +267,7 @@ class _Analysis:
                 raise SpecError(f"{name!r}: {what}", where="success", hint=f"--success {levels[-1]!r}")
             return family, np.array([float(level == success) for level in levels]), f"{name} = {success}"
         if success is not None:
-            raise SpecError("a success level belongs to a logistic regression", where="success")
+            raise SpecError("--success is for logistic regressions only", where="success")
         if values is None or (family == "poisson" and (values < 0.0).any()):
             kind = "numbers" if family == "linear" else "numbers that are not negative"
             raise SpecError(

@@ -26,7 +26,8 @@ class Analyzed:
         draws: each number on each posterior draw, shape (n_draws, n_numbers).
         interval: the probability of the intervals.
         notes: how columns entered the analysis, and what the estimates mean.
-        warnings: what a reader must know before using the result, such as missing edges of the network.
+        warnings: what a reader must know before using the result, such as missing edges of the network; each text
+            begins with ``WARNING: `` or ``note: ``.
         release_id: the release.
     """
 
@@ -78,7 +79,7 @@ class Analyzed:
 
     def _repr_html_(self) -> str:
         """Return the estimates as HTML, for notebooks."""
-        texts = "".join(f"<p><b>Warning:</b> {escape(text)}</p>" for text in self.warnings)
+        texts = "".join(f"<p>{escape(text)}</p>" for text in self.warnings)
         return f"<p>{escape(self.title)}</p>{self.to_pandas().to_html(float_format='%.4g')}{texts}"
 
 

@@ -21,11 +21,15 @@ class BundleLaw:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know about the posterior, records that were not counted and a column without a name."""
+        """What a reader must know of the posterior, records that were not counted and a column without a name.
+
+        Each text begins with ``WARNING: `` or ``note: ``.
+        """
         document, is_named = self.bundle.document, self.bundle.model.column_names or self.bundle.spec.column
         about_name = "" if is_named else f"note: the request names no column; here it is called {self.law.names[0]!r}"
         about_records = (not_counted_text(document) or validity_warning(document)).replace("`", "")
-        return tuple(filter(None, (*self.analysis.posterior.warnings, about_records, about_name)))
+        about_posterior = map("WARNING: {}.".format, self.analysis.posterior.warnings)
+        return tuple(filter(None, (*about_posterior, about_records, about_name)))
 
     @property
     def n_records(self) -> tuple[int, str] | None:

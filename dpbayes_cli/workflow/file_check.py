@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,6 @@ from typing import Any
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
     Relation,
@@ -36,13 +34,10 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
+from dpbayes_cli.workflow import remedies
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
-from dpbayes_cli.workflow.remedies import conversion, keys_advice, level_remedies, marks_remedy, number_remedy, shell
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
-
-_MUCH_MORE = 1.5
-"""If the variance of the numbers is at least this many times that of the model, the check says so."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +116,9 @@ def check_file(
     if spec is not None:
         _check_spec(check, spec, table)
     else:
+        shown = [each for each in columns if each.name in stated or not stated]
+        by_case = {each.name: remedies.case_remedy(each, table.path) for each in shown}
+        check.advice += [f"texts of {name!r} {remedy}" for name, remedy in by_case.items() if remedy]
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
             chosen = stated[0] if stated else None
             check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, privacy)
@@ -205,7 +203,7 @@ def spec_of_data(location: Location, column: str | None = None, model: str | Non
         SourceError: the location is not one file that a release can read, or no model suits the column.
     """
     table = Table(location)
-    if table.layout is not None and (command := conversion(table.layout, table.path)):
+    if table.layout is not None and (command := remedies.conversion(table.layout, table.path)):
         raise SourceError("a release cannot read the file as it is", hint=f"convert it first: {command}")
     return suggested_spec(str(table.path), table, table.profiles(), column, model)
 
@@ -218,21 +216,21 @@ def _only_file(location: Location) -> Path:
 
 def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
     if not layout.is_utf8:
-        yield f"the file is {_encoding_text(layout)}; convert it: {conversion(layout, path)}"
+        yield f"the file is {_encoding_text(layout)}; convert it: {remedies.conversion(layout, path)}"
     if layout.skipped:
         as_utf8, file = replace(layout, encoding=UTF8), path
         if not layout.is_utf8:
             file = Path("utf8.csv")
-        yield f"lines above the header: {layout.skipped}; remove them: {conversion(as_utf8, file)}"
+        yield f"lines above the header: {layout.skipped}; remove them: {remedies.conversion(as_utf8, file)}"
     if len(check.columns) == 1 and has_blanks_between_names(layout.names):
-        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {shell(str(path))} > table.csv"
+        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {remedies.shell(str(path))} > out.csv"
     elif layout.delimiter != stated.delimiter and len(check.columns) > 1:
-        flag = f"--delimiter {shell(layout.delimiter)}"
+        flag = f"--delimiter {remedies.shell(layout.delimiter)}"
         yield f"fields are separated by {layout.delimiter!r}, not by {stated.delimiter!r}: {flag}"
     if layout.quote != stated.quote:
-        yield f"texts are quoted by {layout.quote!r}, not by {stated.quote!r}: --quote {shell(layout.quote)}"
+        yield f"texts are quoted by {layout.quote!r}, not by {stated.quote!r}: --quote {remedies.shell(layout.quote)}"
     if layout.marks not in {stated.marks, POINT}:
-        yield marks_remedy(layout.marks)
+        yield remedies.marks_remedy(layout.marks)
     if not layout.header and stated.header:
         yield f"the file has no header; name its columns: --no-header --columns {','.join(layout.names)}"
     if check.wrong_lines:
@@ -263,7 +261,7 @@ def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
         if name not in names and _index(names, name, ()) is None:
             same = [each for each in names if each.casefold().strip() == name.casefold().strip()]
             yield f"there is no column {name!r}; " + (
-                f"write --column {shell(same[0])}" if same else nearest(name, names)
+                f"write --column {remedies.shell(same[0])}" if same else nearest(name, names)
             )
 
 
@@ -296,23 +294,27 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         if isinstance(column, Column) and column.finds_keys:
             advice = ["these records count in no group"] * (invalid > 0)
         elif invalid and isinstance(column, Column):
-            advice += level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
+            advice += remedies.level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
         elif invalid:
             texts = [text for text, _ in commonest if text]
-            advice += dict.fromkeys(filter(None, map(partial(number_remedy, column, texts, table.path), texts)))
-        if isinstance(column, NumericColumn) and any(beyond := count_beyond(relation, index, column, marks)):
-            advice.append(_beyond_bounds(column, profile, beyond))
-        elif not invalid and not isinstance(column, Column) and marks == POINT and are_grouped(relation, index):
+            advice += dict.fromkeys(
+                filter(None, map(partial(remedies.number_remedy, column, texts, table.path), texts))
+            )
+        beyond: list[str] = []
+        if isinstance(column, NumericColumn):
+            beyond = remedies.beyond_bounds(column, profile, count_beyond(relation, index, column, marks))
+        advice += beyond
+        if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(relation, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
         if isinstance(column, NumericColumn) and len(model.columns) == 1:
-            advice += _about_spread(model, mean_and_variance(relation, index, column, marks))
+            advice += remedies.about_spread(model, mean_and_variance(relation, index, column, marks))
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
         check.valid = count_valid_records(relation, indices)
     if spec.key_delta is not None and len(indices) == len(model.columns):
         with suppress(SpecError):  # no epsilon is stated yet
             least = price(spec).plan.parameters["key_records"]
-            check.advice.append(keys_advice(*count_keys(relation, indices, least), least))
+            check.advice.append(remedies.keys_advice(*count_keys(relation, indices, least), least))
 
 
 def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
@@ -321,24 +323,3 @@ def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     if on_invalid == "drop":
         return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
     return f"{which}: --on-invalid {on_invalid} fills them"
-
-
-def _about_spread(model: Model, moments: tuple[float, float] | None) -> Iterable[str]:
-    """Yield a sentence if numbers of this mean and variance vary much more than the model assumes."""
-    if moments is None or (expected := model.variance_at(moments[0])) is None:
-        return
-    if moments[1] > _MUCH_MORE * expected > 0.0:
-        times = math.sqrt(moments[1] / expected)
-        yield (
-            f"the variance of the numbers is {moments[1]:.3g}; {model.name} takes it to be {expected:.3g}, so its "
-            f"intervals are up to {times:.1f} times too narrow; --model normal estimates the variance"
-        )
-
-
-def _beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int]) -> str:
-    """Return a sentence about the numbers below and above the bounds of a column."""
-    treated = "moved to the nearer bound" if column.outside == "clamp" else "dropped with their records"
-    return (
-        f"the numbers are from {profile.lowest:g} to {profile.highest:g}; {beyond[0]} below {column.lower:g} and "
-        f"{beyond[1]} above {column.upper:g} are {treated}"
-    )

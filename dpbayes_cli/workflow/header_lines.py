@@ -39,7 +39,7 @@ def header_line_advice(
     again = count_rows(relation, layout.names) if may_repeat else 0
     if again:
         script = "awk 'NR==1 {head=$0} NR==1 || $0!=head'"
-        yield f"the header stands {again + 1} times in the file; keep the first: {_filtered(layout, path, script)}"
+        yield f"the header occurs {again + 1} times in the file; keep the first: {_filtered(layout, path, script)}"
 
 
 def _is_header(row: Sequence[str | None], profiles: Sequence[ColumnProfile], marks: NumberMarks) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
-from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
@@ -19,7 +18,7 @@ _TOO_NARROW = 0.8
 """Draws whose interval is narrower than this share of the interval without privacy mostly repeat the prior."""
 
 
-def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
+def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) -> list[str]:
     """Return texts of one or two sentences that describe the expected result of a release."""
     expected = planned.expected
     if planned.groups is not None:
@@ -28,10 +27,13 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
         return [_about_found_keys(planned.plan.threshold), planned.not_simulated]
     if expected is None:
         return [planned.not_simulated] if planned.not_simulated else []
-    is_share = spec.build_model().main_fact.is_share
+    model = spec.build_model()
+    is_share = model.main_fact.is_share
     first, *others = filter(None, [_predictions(expected.predictions), _width(planned, expected, is_share)])
     sentences = [f"{_cost(spec, planned)}, {first}", *(f"{each[:1].upper()}{each[1:]}" for each in others)]
-    sentences += [f"WARNING: {warning}" for warning in _warnings(spec, expected, is_share)]
+    known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
+    warnings = [*_warnings(spec, expected, is_share), *(f"{warning}." for warning in known)]
+    sentences += [f"WARNING: {warning}" for warning in warnings]
     if spec.structure is not None:
         sentences.append("These numbers are for a tree that is known in advance.")
     if planned.tree_split is not None:
@@ -155,8 +157,6 @@ def _warnings(spec: ReleaseSpec, expected: Expectation, is_share: bool) -> list[
             f"{spec.mechanism} strengthens the prior so much that draws of {expected.main} are closer together than "
             "without privacy: they say more about the prior than about the data."
         )
-    if wrong := mechanism_type(spec.mechanism)().known_miscalibration(spec.build_model()):
-        warnings.append(f"{wrong}.")
     return warnings
 
 

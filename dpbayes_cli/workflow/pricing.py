@@ -85,7 +85,7 @@ class PlannedRelease:
             sealed, and the next attempt would draw again. If the noise cannot be calibrated to these bounds, the noise
             for the whole range is used. It was planned before the charge, and the sensitivity between narrower bounds
             is never larger.
-        Source: design notes, integer statistics on a public grid.
+        Source: derived here.
         """
         choice, whole = self.plan.steps[0], self.plan
         try:
@@ -163,10 +163,10 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
     if law is None:
         return PlannedRelease(spec, model, mechanism, policy, plan, n_records)
     others = [spec.build_model(chosen) for chosen in law.extremes()]
-    prices = {mechanism.plan(other, policy, options, known).guarantee for other in others}
-    if prices != {plan.guarantee}:  # price extreme choices too, before any charge
-        plan = plan.at_price(plan.guarantee.former)
-        if {each.former for each in prices} != {plan.guarantee}:
+    costs = {mechanism.plan(other, policy, options, known).guarantee for other in others}
+    if costs != {plan.guarantee}:  # price extreme choices too, before any charge
+        plan = plan.at_cost(plan.guarantee.former)
+        if {each.former for each in costs} != {plan.guarantee}:
             raise DpbayesError(f"the cost of the statistics depends on the private {law.key}; nothing is released")
     first = Step(law.first_statistic(model.columns, policy), law, law.guarantee)
     total = compose([law.guarantee, plan.guarantee])

@@ -31,7 +31,7 @@ from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.ledger.charging import Reservation, price_text
+from dpbayes_cli.ledger.charging import Reservation, charge_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -39,7 +39,7 @@ from dpbayes_cli.privacy.measurements import no_randomness_error
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.source import Source
-from dpbayes_cli.workflow.account_prices import HALF_OF_DELTA
+from dpbayes_cli.workflow.account_costs import HALF_OF_DELTA
 from dpbayes_cli.workflow.prepare import PreparedRelease
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release_data import check_count
@@ -84,7 +84,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     Privacy: the guarantee of the plan. The charge is durable before the first record is read. Between the engine and
         the mechanism, exact statistics exist in this process alone. Everything written depends on the data through the
         sealed payload alone.
-    Source: architecture, the ledger's protocol.
+    Source: derived here; see the start of this module.
     """
     check_address_space()
     charge = prepared.charge
@@ -105,10 +105,10 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     sealed = reservation.payload
     replayed = sealed is not None
     if reservation.document is None:
-        prepared = _at_charged_price(prepared, record)
+        prepared = _at_charged_cost(prepared, record)
     if sealed is None:
         source = prepared.data.open_source()
-        say(f"charged {price_text(record.guarantee)} to account {charge.account!r}")
+        say(f"charged {charge_text(record.guarantee)} to account {charge.account!r}")
         try:
             drawn = _draw(prepared, source)
         except SourceError as error:
@@ -139,8 +139,8 @@ def _after_the_charge(error: SourceError) -> SourceError:
     return SourceError(message, hint=f"{error.hint}; {again}" if error.hint else again)
 
 
-def _at_charged_price(prepared: PreparedRelease, record: ReleaseRecord) -> PreparedRelease:
-    """Return the release at the price that was charged, which an earlier version may have computed.
+def _at_charged_cost(prepared: PreparedRelease, record: ReleaseRecord) -> PreparedRelease:
+    """Return the release at the cost that was charged, which an earlier version may have computed.
 
     Raises:
         BudgetError: the release now costs more or less than was charged, for example because records were added.
@@ -149,10 +149,10 @@ def _at_charged_price(prepared: PreparedRelease, record: ReleaseRecord) -> Prepa
     if plan.guarantee == record.guarantee:
         return prepared
     if plan.guarantee.former == record.guarantee:
-        return replace(prepared, plan=plan.at_price(record.guarantee))
+        return replace(prepared, plan=plan.at_cost(record.guarantee))
     raise BudgetError(
-        f"release {record.release_id} is unfinished and was charged {price_text(record.guarantee)}, "
-        f"but now costs {price_text(plan.guarantee)}; nothing is drawn",
+        f"release {record.release_id} is unfinished and was charged {charge_text(record.guarantee)}, "
+        f"but now costs {charge_text(plan.guarantee)}; nothing is drawn",
         hint="the number of records may have changed: repeat the original command, or pay for a new draw with "
         "--fresh or another --release-id",
     )
@@ -209,7 +209,7 @@ def _draw_with_private_choice(planned: PlannedRelease, law: PrivateChoice, evide
 
     Privacy: the guarantee of the plan, which composes both steps. The second step may depend on the result of the first
         step, because its guarantee holds whatever that result is.
-    Source: Smith 2011; design notes, composition of what is fixed in advance.
+    Source: Smith 2011; the rest is derived here.
     """
     chosen = law.draw(evidence)
     narrowed = planned.at_choice(chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, normal_cell, parse_number
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import UTF16, FileLayout, guess_marks
 from dpbayes_cli.workflow.suggested_spec import success_and_failure
@@ -21,6 +23,11 @@ _YEARS = {
 """For each pattern of dates, the sed script that keeps the year."""
 _WITH_UNIT = re.compile(r"[^\w.+-]?\s*[+-]?\d+(?:\.\d+)?\s*[^\d\s].*")
 _NO_BREAK = re.compile("[\xa0\u202f]")
+_MUCH_MORE = 1.5
+"""If the variance of the numbers is at least this many times that of the model, the check says so."""
+
+_MANY_EQUAL = 5
+"""A number beyond the bounds that is at least so frequent may stand for a missing value."""
 _FEW_TEXTS = 20
 """The advice lists all texts of a column if there are at most this many."""
 
@@ -66,20 +73,17 @@ def level_remedies(
     if quoted := next(
         (text[0] for text, _ in invalid if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`"), ""
     ):
-        yield f"texts stand in quotes: --quote {shell(quoted)}"
+        yield f"texts are in quotes: --quote {shell(quoted)}"
     texts = [text for text, _ in profile.commonest]
     valid = {normal_cell(text): code for text, code in column.texts.items()}
     seen = {valid.get(normal_cell(text)) for text in texts}
     if None not in seen or (column.spellings and len(seen) > len(column.levels)):
         return
-    by_case: dict[str, list[str]] = {}
-    for text in texts:
-        by_case.setdefault(text.casefold(), []).append(text)
-    if any(len(same) > 1 for same in by_case.values()):
-        lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
-        yield f"texts differ in upper and lower case alone; write all in lower case: {lower}"
+    if remedy := case_remedy(profile, path):
+        yield f"texts {remedy}"
         return
-    levels = [by_case.get(level.casefold(), [""])[0] for level in column.levels]
+    by_case = {text.casefold(): text for text in texts}
+    levels = [by_case.get(level.casefold(), "") for level in column.levels]
     is_clear = True
     if "success" in flags and len(levels) == len(texts) == 2 and not all(levels):
         *levels, is_clear = success_and_failure(profile)
@@ -104,6 +108,14 @@ def level_remedies(
                 yield f"{text!r} is not {level!r}: state the text with the same upper and lower case"
 
 
+def case_remedy(profile: ColumnProfile, path: Path) -> str:
+    """Return what to do if common texts of a column differ in upper and lower case alone; empty if none do."""
+    if len({text.casefold() for text, _ in profile.commonest}) == len(profile.commonest):
+        return ""
+    lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
+    return f"differ in upper and lower case alone; write all in lower case: {lower}"
+
+
 def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str) -> str:
     """Return a flag or a command that makes a text readable as a number; empty if none is known.
 
@@ -116,7 +128,7 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
     file = shlex.quote(str(path))
     inner = text.strip("'\"`")
     if inner != text and len(text) > 1:
-        return f"numbers stand in quotes: --quote {shell(text[0])}"
+        return f"numbers are in quotes: --quote {shell(text[0])}"
     marks = guess_marks(texts)
     tried = {marks, guess_marks([text])} - {POINT}
     if marks != POINT and any(parse_number(text, marks=each) is not None for each in tried):
@@ -139,7 +151,9 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
 
 def shell(text: str) -> str:
     """Return a text quoted for the shell; a tab becomes the word ``tab``."""
-    return "tab" if text == "\t" else shlex.quote(text)
+    if text in {"\t", "'"}:
+        return {"\t": "tab", "'": '"\'"'}[text]
+    return shlex.quote(text)
 
 
 def keys_advice(n_keys: int, n_published: int, least: float) -> str:
@@ -148,3 +162,33 @@ def keys_advice(n_keys: int, n_published: int, least: float) -> str:
         f"{n_published:,} of {n_keys:,} keys have at least {rounded(least, least)} valid records; a release publishes "
         "about these, and leaves out the others"
     )
+
+
+def about_spread(model: Model, moments: tuple[float, float] | None) -> Iterable[str]:
+    """Yield a sentence if numbers of this mean and variance vary much more than the model assumes."""
+    if moments is None or (expected := model.variance_at(moments[0])) is None:
+        return
+    if moments[1] > _MUCH_MORE * expected > 0.0:
+        times = math.sqrt(moments[1] / expected)
+        yield (
+            f"the variance of the numbers is {moments[1]:.3g}; {model.name} takes it to be {expected:.3g}, so its "
+            f"intervals are up to {times:.1f} times too narrow; --model normal estimates the variance"
+        )
+
+
+def beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int, float, int]) -> list[str]:
+    """Return sentences about the numbers below and above the bounds of a column; see ``count_beyond``."""
+    below, above, commonest, count = beyond
+    if not below + above:
+        return []
+    treated = "moved to the nearer bound" if column.outside == "clamp" else "dropped with their records"
+    sentences = [
+        f"the numbers are from {profile.lowest:g} to {profile.highest:g}; {below} below {column.lower:g} and "
+        f"{above} above {column.upper:g} are {treated}"
+    ]
+    if column.outside == "clamp" and count >= max(_MANY_EQUAL, (below + above) / 2.0):
+        sentences.append(
+            f"{count} of these are {commonest:g}; if it stands for a missing value, replace it by an empty cell; as a "
+            "number, it would make the result wrong"
+        )
+    return sentences

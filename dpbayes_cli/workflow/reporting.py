@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import DpbayesError, SpecError
-from dpbayes_cli.bundle.assemble import at_stated_price, guarantee_part
+from dpbayes_cli.bundle.assemble import at_stated_cost, guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.bundle.report.report_context import BudgetChange, BudgetHistory, Expected, ExpectedWidth, ReportContext
@@ -50,7 +50,7 @@ def build_report_context(
         return ReportContext(
             None, Expected(reason_unknown="This version of dpbayes cannot price the release request."), budget
         )
-    charged = at_stated_price(planned.plan, document.guarantee).guarantee
+    charged = at_stated_cost(planned.plan, document.guarantee).guarantee
     stated = guarantee_part(charged, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
     guarantee = charged if stated == document.guarantee else None
     n_records = records if document.n_records is None else document.n_records
@@ -144,7 +144,7 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetChange | s
         LedgerError: the ledger cannot be read or trusted.
     """
     from dpbayes_cli.ledger.budgets import component_texts
-    from dpbayes_cli.ledger.charging import price_text
+    from dpbayes_cli.ledger.charging import charge_text
 
     entries = ledger.account_entries(document.account)
     charge = {"kind": "reserved", "release_id": document.release_id}
@@ -161,7 +161,7 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetChange | s
         before=component_texts(before.spent),
         after=component_texts(after.spent),
         remaining=component_texts(after.remaining),
-        charged=price_text(record.guarantee),
+        charged=charge_text(record.guarantee),
         releases=len(before.releases),
     )
 

@@ -23,7 +23,7 @@ from dpbayes_cli.ledger.union_budget import UnionBudget
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.privacy.loss_distribution import JointPrice, joint_price
+from dpbayes_cli.privacy.loss_distribution import JointCost, joint_cost
 from dpbayes_cli.spec.schedule_file import Schedule, ScheduleEntry
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.release_data import locate_data
@@ -39,11 +39,11 @@ _MAX_LINES = 60
 
 @dataclass(frozen=True)
 class PricedSchedule:
-    """A schedule with its price.
+    """A schedule with its cost.
 
     Attributes:
         guarantees: the guarantee of one release of each entry.
-        price: the price of all releases together: the smaller of the price by the distribution of the privacy loss and
+        cost: the cost of all releases together: the smaller of the cost by the distribution of the privacy loss and
             ``one_by_one``, which holds as well.
         one_by_one: the epsilon of all releases at the same delta if an account were charged for each of them; infinite
             if the deltas of the releases are too large for it.
@@ -51,13 +51,13 @@ class PricedSchedule:
 
     schedule: Schedule
     guarantees: tuple[Guarantee, ...]
-    price: JointPrice
+    cost: JointCost
     one_by_one: Decimal
 
     @property
     def fits(self) -> bool:
-        """Whether the price is at most the total that the file states."""
-        return self.price.epsilon <= self.schedule.epsilon
+        """Whether the cost is at most the total that the file states."""
+        return self.cost.epsilon <= self.schedule.epsilon
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def price_schedule(schedule: Schedule) -> PricedSchedule:
     """Price a schedule as a whole; no data are read, and nothing is charged.
 
     Raises:
-        SpecError: a request is wrong, or its price depends on a number of records that it does not state.
+        SpecError: a request is wrong, or its cost depends on a number of records that it does not state.
         BudgetError: a mechanism cannot be priced by the distribution of its privacy loss.
     """
     guarantees = tuple(map(_guarantee, schedule.entries))
@@ -92,7 +92,7 @@ def price_schedule(schedule: Schedule) -> PricedSchedule:
     for entry, guarantee in zip(schedule.entries, guarantees, strict=True):
         times[guarantee] += len(entry.labels)
         composed[_with_known_pairs(entry, guarantee)] += len(entry.labels)
-    together, one_by_one = joint_price(composed, schedule.delta), _one_by_one(schedule, times)
+    together, one_by_one = joint_cost(composed, schedule.delta), _one_by_one(schedule, times)
     smaller = replace(together, epsilon=min(together.epsilon, one_by_one))
     return PricedSchedule(schedule, guarantees, smaller, one_by_one)
 
@@ -107,7 +107,7 @@ def _guarantee(entry: ScheduleEntry) -> Guarantee:
 
 
 def _with_known_pairs(entry: ScheduleEntry, guarantee: Guarantee) -> Guarantee:
-    """Return the guarantee of an entry, at its former price if no pair of distributions is known for its shifts.
+    """Return the guarantee of an entry, at its former cost if no pair of distributions is known for its shifts.
 
     Privacy: if a guarantee has several shifts, their envelope covers each change by one record. A unit of several
         records may cause a change between the shifts. Renyi divergences are convex, so that they cover it, too. There
@@ -139,7 +139,7 @@ def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = Non
         separate: see ``Ledger.open_account``.
 
     Raises:
-        BudgetError: the price is above the total, the account is open with other terms, or another account has paid for
+        BudgetError: the cost is above the total, the account is open with other terms, or another account has paid for
             the data, or for data of the name that a spec states.
     """
     accounts = ledger.state().accounts
@@ -155,14 +155,14 @@ def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = Non
     priced = price_schedule(schedule)
     if not priced.fits:
         raise BudgetError(
-            f"the releases cost epsilon {decimal_text(priced.price.epsilon)} together at delta "
+            f"the releases cost epsilon {decimal_text(priced.cost.epsilon)} together at delta "
             f"{decimal_text(schedule.delta)}, and the schedule states a total of {decimal_text(schedule.epsilon)}; "
             "nothing was charged",
             hint="list fewer releases, lower the epsilon of each, or raise the total",
         )
     privacy = schedule.entries[0].spec.privacy
     unit = None if privacy.unit is None else privacy.unit.column
-    budget = ScheduleBudget(schedule.epsilon, schedule.delta, priced.price.epsilon, schedule.text, priced.guarantees)
+    budget = ScheduleBudget(schedule.epsilon, schedule.delta, priced.cost.epsilon, schedule.text, priced.guarantees)
     return ledger.open_account(schedule.account, budget, privacy.neighbors, unit, separate, _sources(schedule))
 
 
@@ -223,7 +223,7 @@ def purpose_of(day: date) -> str:
     return f"scheduled for {day.isoformat()}"
 
 
-def due(listed: Sequence[Appointment], day: date) -> list[Appointment]:
+def due_releases(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     """Return what to release on a day, in the order of the file.
 
     These are the unfinished releases, the releases with a date up to this day, and the next release of each entry with
@@ -242,18 +242,18 @@ def due(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     return chosen
 
 
-def states(listed: Sequence[Appointment], day: date) -> dict[str, str]:
+def release_states(listed: Sequence[Appointment], day: date) -> dict[str, str]:
     """Return, for each label in the order of the file, whether its release is done, due or open on a day."""
-    awaited = {each.label for each in due(listed, day)}
+    awaited = {each.label for each in due_releases(listed, day)}
     return {each.label: "done" if each.is_done else "due" if each.label in awaited else "open" for each in listed}
 
 
-def released_for(listed: Sequence[Appointment], day: date) -> list[Appointment]:
+def releases_of_day(listed: Sequence[Appointment], day: date) -> list[Appointment]:
     """Return the published releases of a day, which a second run on this day shows again."""
     return [each for each in listed if each.is_done and _is_for(each, day)]
 
 
-def chosen_by_name(listed: Sequence[Appointment], name: str | None, day: date) -> list[Appointment]:
+def choose_by_name(listed: Sequence[Appointment], name: str | None, day: date) -> list[Appointment]:
     """Return what a run releases or shows again.
 
     Args:
@@ -271,7 +271,7 @@ def chosen_by_name(listed: Sequence[Appointment], name: str | None, day: date) -
             f"the schedule lists no release {name!r}; nothing was released",
             hint="dpbayes schedule show FILE lists its releases",
         )
-    wanted = {each.label for each in (*due(named, day), *released_for(named, day))}
+    wanted = {each.label for each in (*due_releases(named, day), *releases_of_day(named, day))}
     return [each for each in named if each.label in wanted]
 
 
@@ -296,7 +296,7 @@ def release_listed(
         DpbayesError: see ``errors``; a repeated call finishes the release.
 
     Privacy: the account admits only what was priced; see ``ScheduleBudget`` and ``release``.
-    Source: design notes, schedules.
+    Source: see ``ScheduleBudget``.
     """
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
     from dpbayes_cli.workflow.release import release

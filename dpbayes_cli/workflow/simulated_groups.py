@@ -55,11 +55,11 @@ def why_no_groups(planned: PlannedRelease, n_records: int) -> str:
     """Return why releases of groups are not simulated, one sentence; empty if they are."""
     n_groups = len(planned.model.group_keys)
     if not n_groups:
-        return "A plan does not simulate groups whose keys are found in the data; it states the price only."
+        return "A plan does not simulate groups whose keys are found in the data; it states the cost only."
     is_counts = isinstance(_model_of_group(planned).group_outcome(), GroupedCounts)
     most = _MAX_SIZE if is_counts else _MAX_NUMBERS_SIZE
     if n_records > most * n_groups:
-        return f"A plan does not simulate groups of more than {most:,} records; it states the price only."
+        return f"A plan does not simulate groups of more than {most:,} records; it states the cost only."
     return ""
 
 
@@ -101,7 +101,7 @@ class GroupSimulation(Simulation):
     @property
     @abstractmethod
     def unseen_width(self) -> float:
-        """The width for a group without records: that of the assumed law, or without pooling of the prior."""
+        """The width for a group without records: that of the assumed law, or, without pooling, of the prior."""
 
     @abstractmethod
     def _statistics(self, sizes: Integers) -> Integers:
@@ -160,7 +160,7 @@ class CategorySimulation(GroupSimulation):
 
     @property
     def unseen_width(self) -> float:
-        """The width of the Beta law, or without pooling of the prior."""
+        """The width of the Beta law, or, without pooling, of the prior."""
         low, high = betaincinv(*self._unseen_law, np.array([0.05, 0.95])).tolist()
         return float(high - low)
 
@@ -200,7 +200,7 @@ class NumberSimulation(GroupSimulation):
 
     @property
     def unseen_width(self) -> float:
-        """The width of the assumed law, or without pooling of the prior, from draws."""
+        """The width of the assumed law, or, without pooling, of the prior, from draws."""
         rng, law = np.random.default_rng(0), self._outcome.law
         center, spread = (np.repeat(each, 10_000) for each in (self._center, self._spread))
         drawn = draw_coordinates(self._moments.domain, center, spread, rng)[:, None]
@@ -247,7 +247,7 @@ class ExpectedGroups:
         width: the width with privacy; the median over the groups of each release.
         nonprivate_width: the width without privacy.
         posterior_sd, nonprivate_sd: the standard deviation with and without privacy, medians like ``width``.
-        unseen_width: the width for a group without records: that of the assumed law, or without pooling of the prior.
+        unseen_width: the width for a group without records: that of the assumed law, or, without pooling, of the prior.
     """
 
     n_records: int

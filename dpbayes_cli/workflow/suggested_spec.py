@@ -21,7 +21,7 @@ from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import FileLayout
 from dpbayes_cli.spec.foreign_options import pair_of
-from dpbayes_cli.spec.public_reasons import unconfirmed
+from dpbayes_cli.spec.public_reasons import unconfirmed_value
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 
 MANY_LEVELS = 50
@@ -44,6 +44,9 @@ _HEAD = "# A release request: dpbayes release --spec THIS_FILE"
 _FROM_HEADER = """\
 # The columns come from the header alone. Fill in the values from public
 # knowledge, never from the data."""
+_FEATURES = """\
+# A feature of texts has values: [a, b] in place of lower and upper; delete the
+# features that you do not need."""
 _FROM_DATA = """\
 # NOT PRIVATE: the values below were read from the data. Check each of them
 # against public knowledge. Then write in place of null where the value comes
@@ -64,7 +67,10 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
     """
     lines = [_HEAD, _FROM_HEADER, f"# columns: {', '.join(names)}", ""]
     if model is not None:
-        return _joined([*lines, *_body(file, source, names, names[0], pair_of({"model": model})[0], _blank)])
+        kind = pair_of({"model": model})[0]
+        if "features" in kind.first_spec and "{values" in kind.first_spec["features"]:
+            lines.insert(-1, _FEATURES)
+        return _joined([*lines, *_body(file, source, names, names[0], kind, _blank)])
     lines += ["# Keep the model that suits the column, and delete the others.", ""]
     lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
@@ -91,8 +97,8 @@ def spec_from_data(
         source: the keys of the layout that differ from the defaults, as YAML.
         profiles: the profiles of the columns.
         levels: a function that returns all texts of the column with a given name.
-        column: the column; if None, the first column that suits the model (any model if none is stated), preferably one
-            that does not seem to hold IDs.
+        column: the column, or the target of a model of several columns; if None, the first column that suits the model
+            (any model if none is stated), preferably one that does not seem to hold IDs, and no target.
         model: the model's name; if None, the usual model for the column.
         privacy: what the user stated about neighbors and the privacy unit, which the spec must keep.
 
@@ -100,6 +106,7 @@ def spec_from_data(
         SourceError: there is no such column, or no column has a usual model.
     """
     by_name = {profile.name: profile for profile in profiles}
+    target = column or ""
     if column is None:
         by_rank = sorted(profiles, key=lambda each: each.may_be_id)
         usual = {profile.name: suggested_model(profile) for profile in by_rank}
@@ -128,10 +135,17 @@ def spec_from_data(
         if key == "cuts":  # the profile knows no useful ones
             return _NO_CUTS if _is_measured(profile) else ""
         value = _found(profile, key, levels)
-        return unconfirmed(value) if value else ""
+        return unconfirmed_value(value) if value else ""
 
     kind = pair_of({"model": name})[0]
-    return _joined([_HEAD, _FROM_DATA, "", *_body(file, source, list(by_name), column, kind, fill, privacy)])
+    head, names = [_HEAD, _FROM_DATA], list(by_name)
+    if kind.column_names is not Model.column_names:
+        column = target
+        ids = [profile.name for profile in profiles if profile.may_be_id and profile.name != target]
+        if ids and len(ids) < len(names):
+            names = [each for each in names if each not in ids]
+            head.append(f"# left out, because each cell differs, as in IDs: {', '.join(ids)}")
+    return _joined([*head, "", *_body(file, source, names, column, kind, fill, privacy)])
 
 
 def layout_keys(layout: FileLayout) -> dict[str, str]:
@@ -181,6 +195,8 @@ def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[st
         success, failure, is_clear = success_and_failure(profile)
         decide = "" if is_clear or key == "failure" else f"  # or {_yaml(failure)}: decide which one you count"
         return _yaml(success if key == "success" else failure) + decide
+    if key == "classes":  # of a target: the second is the one whose probability is predicted
+        return _yaml([*reversed(success_and_failure(profile)[:2])]) if len(profile.commonest) == 2 else ""
     if key in _KINDS["numbers"]:
         return float_text(profile.lowest if key == "lower" else profile.highest) if profile.numbers else ""
     if key in _LISTS and not _is_measured(profile) and profile.distinct <= 2 * MANY_LEVELS:
@@ -205,8 +221,9 @@ def _body(
     document: dict[str, Any] = {"model": model.name, "data": _yaml(file), **_section("source", source)}
     if model.column_names is Model.column_names:
         document["column"] = _yaml(column)
+    costs = {key.removeprefix("privacy."): text for key, text in pair_of({"model": model.name})[1].first_spec.items()}
     domain = _domain(model, names, column, fill)
-    return _tree({**document, "domain": domain, "privacy": {"epsilon": "1", **_yaml_values(privacy or {})}})
+    return _tree({**document, "domain": domain, "privacy": {**costs, **_yaml_values(privacy or {})}})
 
 
 def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -> dict[str, Any]:
@@ -218,14 +235,25 @@ def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -
     for key, text in model.first_spec.items():
         example = parse_yaml(text)
         section, _, inner = key.rpartition(".")
+        section = section or ("" if key in fields else "target")
         if isinstance(example, dict):  # a mapping of columns
             choices = {tuple(each.keys() & _VALUE_KEYS) for each in example.values()}
-            domain[key] = {_yaml(name): _of_column(name, choices, fill) for name in names}
-        elif section or key not in fields:  # within the target
-            domain.setdefault(section or "target", {})[inner] = "[]" if inner in _LISTS else ""
+            others = [name for name in names if name != column or "target.column" not in model.first_spec]
+            domain[key] = {_yaml(name): _of_column(name, choices, fill) for name in others}
+        elif section == "target":
+            domain.setdefault(section, {})[inner] = _of_target(column, inner, fill)
+        elif section:
+            domain.setdefault(section, {})[inner] = "[]" if inner in _LISTS else ""
         else:
-            domain[key] = ""
+            domain[key] = _of_target(column, "column", fill) if key == "target" else ""
     return domain
+
+
+def _of_target(column: str, key: str, fill: Fill) -> str | Mapping[str, str]:
+    """Return a key of the target; ``column`` is empty if the user has not stated the target."""
+    if key == "column":
+        return _yaml(column) if column else "  # the column to predict"
+    return (fill(column, "classes" if key == "values" else key) if column else "") or ("[]" if key in _LISTS else "")
 
 
 def _of_column(name: str, examples: set[tuple[str, ...]], fill: Fill) -> dict[str, Any]:

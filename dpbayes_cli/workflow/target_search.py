@@ -99,10 +99,8 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
         planned = price(build_spec({**document, "privacy": privacy}), n_records)
         simulation = simulation_of(planned, n_records, effort.seed, effort.parameter)
         if simulation is None or planned.mechanism.estimates:
-            reason = (
-                why_not_simulated(planned, n_records) if simulation is None else "A point estimate has no interval."
-            )
-            raise SpecError(f"no {key} can be found: {reason}", where=f"--target-{target.measure}")
+            reason = "A point estimate has no interval." if simulation else why_not_simulated(planned, n_records)
+            raise SpecError(f"no {key} can be found", where=f"--target-{target.measure}", hint=reason)
         simulation.widths_only = cost < limit
         return simulation
 

@@ -17,6 +17,7 @@ from dpbayes_cli.core.private_choice import Parents
 from dpbayes_cli.core.private_tree import Edge, PrivateTree
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.workflow.pricing import PlannedRelease
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ class TreeSplit:
     """The mean total variation distance between the released and the exact pairs of variables, by share of the tree.
 
     Attributes:
-        total: the epsilon of tree and tables together.
-        errors: the error at each share of the total that is spent on the tree.
-        stated: the share that the request states.
+        total: the cost of tree and tables together, such as ``epsilon of 1``.
+        errors: the error at each epsilon of the tree; the tables get the rest of the total.
+        stated: the epsilon of the tree that the request states.
         n_data_sets: the number of simulated data sets.
     """
 
-    total: Decimal
+    total: str
     errors: Mapping[Decimal, float]
     stated: Decimal
     n_data_sets: int
@@ -50,30 +51,37 @@ class TreeSplit:
     def sentence(self) -> str:
         """Which part of epsilon is best spent on the tree."""
         best = min(self.errors.values())
-        good = [float(self.total * share) for share, error in self.errors.items() if error <= _NEARLY * best]
+        good = [float(epsilon) for epsilon, error in self.errors.items() if error <= _NEARLY * best]
         most = f" to {max(good):.2g}" if max(good) > min(good) else ""
         off, asked = (rounded(error, best) for error in (best, self.errors[self.stated]))
         return (
-            f"Of the total epsilon of {self.total.normalize():f}, it is best to spend {min(good):.2g}{most} on the "
-            f"tree. In {self.n_data_sets} data sets simulated from random trees, the error of pairs of variables is "
-            f"then {off} in total variation on average; with the requested "
-            f"{float(self.total * self.stated):.2g}, it is {asked}."
+            f"Of the total {self.total}, it is best to spend an epsilon of {min(good):.2g}{most} on the tree. In "
+            f"{self.n_data_sets} data sets simulated from random trees, the error of pairs of variables is then {off} "
+            f"in total variation on average; with the requested {float(self.stated):.2g}, it is {asked}."
         )
 
 
 def simulate_tree_split(planned: PlannedRelease, n_records: int, seed: int = 0) -> TreeSplit | None:
-    """Simulate releases at several shares; None if the guarantee is not pure, or there are too many records.
+    """Simulate releases with several divisions of the epsilon or the rho; None for mu, or with too many records.
 
     The tables are read off the noisy counts, with negative counts set to 0; inference does better at every share.
     """
-    law, tables = require_type(planned.plan.choice, PrivateTree), planned.plan.final_step.guarantee.epsilon
-    if not tables.is_finite() or n_records * len(law.edges) > _MAX_COUNTED:
+    law, tables = require_type(planned.plan.choice, PrivateTree), planned.plan.final_step.guarantee
+    if isinstance(tables, GaussianDP) or n_records * len(law.edges) > _MAX_COUNTED:
         return None
-    total = law.epsilon + tables
-    stated = law.epsilon / total
+    if tables.epsilon.is_finite():
+        total = law.epsilon + tables.epsilon
+        spent: dict[Decimal, dict[str, Decimal | None]]
+        spent = {total * share: {"epsilon": total * (1 - share)} for share in _SHARES}
+        spent[law.epsilon] = {"epsilon": tables.epsilon}
+    else:  # a tree of epsilon e costs e^2 / (8 (d - 1)) of rho
+        total, pair = law.guarantee.rho + tables.rho, {"epsilon": None, "delta": None}
+        shares = [share**2 for share in _SHARES]
+        spent = {(8 * law.rounds * total * share).sqrt(): {"rho": total * (1 - share), **pair} for share in shares}
+        spent[law.epsilon] = {"rho": tables.rho, **pair}
     rng, started = np.random.default_rng(seed), process_time()
-    errors: dict[Decimal, list[float]] = {share: [] for share in sorted({*_SHARES, stated})}
-    options = {share: msgspec.structs.replace(planned.spec.options, epsilon=total * (1 - share)) for share in errors}
+    errors: dict[Decimal, list[float]] = {epsilon: [] for epsilon in sorted(spent)}
+    options = {epsilon: msgspec.structs.replace(planned.spec.options, **cost) for epsilon, cost in spent.items()}
     n_data_sets = 0
     while n_data_sets < _MAX_DATA_SETS and (process_time() < started + _SECONDS or not n_data_sets):
         n_data_sets += 1
@@ -83,16 +91,17 @@ def simulate_tree_split(planned: PlannedRelease, n_records: int, seed: int = 0) 
         evidence = ExactEvidence(values, n_records)
         counts = law.counts(evidence)
         scores = law.scores(counts, n_records)
-        for share, stated_options in options.items():
-            parents = replace(law, epsilon=total * share).simulate(scores, n_records, rng)
+        for epsilon, stated_options in options.items():
+            parents = replace(law, epsilon=epsilon).simulate(scores, n_records, rng)
             chosen = planned.at_choice(parents).model
             step = planned.mechanism.plan(chosen, planned.policy, stated_options, n_records).final_step
             exact = law.final_values(evidence, parents, chosen.columns, step.statistic)
             released = np.array(exact) + step.noise.simulate(rng, len(exact))
             pairs = pairs_of_tree(law, parents, np.maximum(released, 0.0))
             off = [0.5 * np.abs(pairs[edge] - counts[edge] / n_records).sum() for edge in law.edges]
-            errors[share].append(float(np.mean(off)))
-    return TreeSplit(total, {share: float(np.mean(each)) for share, each in errors.items()}, stated, n_data_sets)
+            errors[epsilon].append(float(np.mean(off)))
+    means = {epsilon: float(np.mean(each)) for epsilon, each in errors.items()}
+    return TreeSplit(f"{next(iter(spent[law.epsilon]))} of {float(total):.6g}", means, law.epsilon, n_data_sets)
 
 
 def _random_tree(law: PrivateTree, rng: np.random.Generator) -> Parents:

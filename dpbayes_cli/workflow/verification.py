@@ -20,14 +20,14 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import DpbayesError, VerificationError
 from dpbayes_cli.base.version_order import is_before
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.assemble import assemble, at_stated_price
+from dpbayes_cli.bundle.assemble import assemble, at_stated_cost
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
 from dpbayes_cli.bundle.files import GROUP_SAMPLES, GROUPS, LARGER_GROUPS, REPORT
 from dpbayes_cli.bundle.place import max_file_bytes, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.ledger.charging import price_text
+from dpbayes_cli.ledger.charging import charge_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import State
@@ -105,7 +105,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     bundle = read_bundle(directory)
     document, spec = bundle.document, bundle.spec
     result = Verification(bundle, ["release.json fits its schema and holds the whole release request"])
-    plan = at_stated_price(_price_again(bundle).plan, document.guarantee)
+    plan = at_stated_cost(_price_again(bundle).plan, document.guarantee)
     _check_draw(document, plan)
     analysis = analysis_of(bundle)
     derived = assemble(
@@ -217,7 +217,7 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
     if document.record_unit not in units:
         result.findings.append(f"record_unit: it is not one of {', '.join(sorted(units))}")
     result.checked.append(
-        f"the guarantee follows from the release request: {price_text(plan.guarantee)} under "
+        f"the guarantee follows from the release request: {charge_text(plan.guarantee)} under "
         f"{spec.privacy.neighbors} neighbors"
     )
     derivable = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
@@ -293,7 +293,7 @@ def _check_ledger(
         result.findings.append("ledger: another entry charged this release")
     if record.guarantee != plan.guarantee:
         result.findings.append(
-            f"the ledger charged {price_text(record.guarantee)}, but the request costs {price_text(plan.guarantee)}"
+            f"the ledger charged {charge_text(record.guarantee)}, but the request costs {charge_text(plan.guarantee)}"
         )
     if record.request_digest != digest_of_request(result.document.spec, spec):
         result.findings.append("the ledger charged another release request")

@@ -102,7 +102,7 @@ def test_a_schedule_is_that_of_the_command_line(tmp_path: Path, ledger: dpb.Ledg
     nights, first, second = dpb.Schedule(file, ledger), date(2026, 1, 1), date(2026, 1, 2)
     priced = nights.check()
     assert priced.fits
-    assert str(priced.price.epsilon) == dpbayes("schedule", "check", file, "--json").json["epsilon"]
+    assert str(priced.cost.epsilon) == dpbayes("schedule", "check", file, "--json").json["epsilon"]
     with pytest.raises(BudgetError, match="is not open"):
         nights.show()
     assert [nights.open(), nights.open()] == [True, False]

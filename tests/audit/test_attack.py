@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -77,13 +76,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("mechanism", "model"), PAIRS)
 def test_every_pair_passes_an_audit_by_default(mechanism: str, model: str) -> None:
     """False-fail rate 1e-6 a pair, for the laws of draws and the events together."""
-    start = time.monotonic()
     result = audit(request(mechanism, model))
     assert result.findings == []
     assert result.checks
     assert result.data_pairs
     assert result.claims or any("more than" in text for text in result.not_attacked), "a machine that is busy"
-    assert time.monotonic() - start < 60.0
 
 
 FEW = [("laplace", "beta-bernoulli"), ("ops", "dirichlet-categorical")]

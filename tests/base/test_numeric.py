@@ -17,7 +17,7 @@ from dpbayes_cli.base.numeric import (
     exact_sum,
     log_gamma_ratio,
     log_gamma_ratio_at,
-    normalized,
+    normalize,
     parse_decimal,
 )
 
@@ -82,7 +82,7 @@ def test_log_gamma_ratio_broadcasts_and_is_zero_for_no_shift() -> None:
 
 
 def test_normalized_weights_add_up_to_one_even_where_exp_would_overflow() -> None:
-    weights = normalized(np.array([1000.0, 1001.0, -np.inf]))
+    weights = normalize(np.array([1000.0, 1001.0, -np.inf]))
     assert weights.sum() == pytest.approx(1.0)
     assert weights[2] == 0.0
 

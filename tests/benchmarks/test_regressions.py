@@ -27,7 +27,7 @@ for _ in range({STEPS}):
     slope = 1 / (1 + np.exp(-(x @ w))) - y
     w -= 1e-9 * (x.T @ slope + w) + 1e-5 * rng.standard_normal(len(w))
 """
-"""What one would write by hand: all rows in double precision, noise of a library's generator; no price, no ledger."""
+"""What one would write by hand: all rows in double precision, noise of a library's generator; no cost, no ledger."""
 
 
 def data_file(place: Path, n_rows: int) -> Path:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.report.layered_layout import Layout, layered, layers_of, n_crossings, split_rows
+from dpbayes_cli.bundle.report.layered_layout import Layout, lay_out, layers_of, n_crossings, split_rows
 
 Parents = list[tuple[int, ...]]
 BOX, GAP, LANE, WIDEST = 1.0, 0.2, 0.1, 8.0
@@ -52,9 +52,9 @@ GRAPHS: dict[str, Parents] = {
 
 @pytest.mark.parametrize("parents", GRAPHS.values(), ids=GRAPHS)
 def test_layout_puts_parents_above_children_without_overlap(parents: Parents) -> None:
-    layout = layered(parents, BOX, GAP, LANE, WIDEST)
+    layout = lay_out(parents, BOX, GAP, LANE, WIDEST)
     check_layout(parents, layout)
-    assert layout == layered(parents, BOX, GAP, LANE, WIDEST)
+    assert layout == lay_out(parents, BOX, GAP, LANE, WIDEST)
     most = max(layout.row.count(r) for r in range(layout.n_rows))
     assert most * (BOX + GAP) - GAP <= WIDEST
 
@@ -72,7 +72,7 @@ def test_crossings_are_counted_and_avoidable_ones_removed() -> None:
     # each child under its own parent, in any order of the numbers
     order = np.random.default_rng(2).permutation(6)
     parents: Parents = [(), (), (), (), (), (), *((int(j),) for j in order)]
-    layout = layered(parents, BOX, GAP, LANE, WIDEST)
+    layout = lay_out(parents, BOX, GAP, LANE, WIDEST)
     places = [(layout.x[j], layout.x[6 + k]) for k, j in enumerate(order)]
     assert n_crossings(places) == 0
     assert all(upper == pytest.approx(lower) for upper, lower in places)

@@ -7,8 +7,8 @@ from dpbayes_cli.bundle.report.network_plot import (
     MAX_VARIABLES,
     markov_blanket,
     network_plot,
-    parents_first,
     shown_variables,
+    sort_parents_first,
 )
 from tests.bundle.pictures import HOSTILE, check_picture, texts
 from tests.bundle.test_layered_layout import Parents, random_graph
@@ -87,6 +87,6 @@ def test_markov_blanket_and_parents_first_by_hand() -> None:
     parents: Parents = [(), (0,), (), (1, 2), (3,)]
     assert markov_blanket(parents, 1) == {0, 3, 2}
     assert markov_blanket(parents, 4) == {3}
-    assert parents_first([(2,), (), (1,), (0,)]) == (1, 2, 0, 3)
+    assert sort_parents_first([(2,), (), (1,), (0,)]) == (1, 2, 0, 3)
     chain: Parents = [*((i + 1,) for i in range(4999)), ()]
-    assert parents_first(chain) == tuple(range(4999, -1, -1))
+    assert sort_parents_first(chain) == tuple(range(4999, -1, -1))

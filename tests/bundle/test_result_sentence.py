@@ -121,7 +121,7 @@ def test_a_single_draw_has_no_interval_and_a_guarantee_states_its_delta(dpbayes:
     assert privacy_width_sentence(document) == ""
     few = replace(document, draws=[[0.2], [0.3], [0.25]])
     few = with_posterior(few, {"theta": (0.2, 0.25, 0.3)})
-    assert "about 25 % have relapse = yes (3 private draws are from 20 % to 30 %)" in result_sentence(few).lower()
+    assert "about 25 % have relapse = yes (3 private draws are between 20 % and 30 %)" in result_sentence(few).lower()
     approximate = replace(document, guarantee=replace(document.guarantee, delta=1e-6))
     assert result_sentence(approximate).endswith("under epsilon 1 and delta 0.000001 for replace-one neighbors.")
 

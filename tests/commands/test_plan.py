@@ -146,24 +146,24 @@ def test_a_plan_prices_the_release_in_every_kind_of_account(dpbayes: Cli) -> Non
     """One count at epsilon 0.1 has noise of scale 10: rho is 1/200, and mu^2 is 4 Phi^-1(e^0.1 / (1 + e^0.1))^2."""
     planned = dpbayes(*COIN, "--eps", "0.1", *IMPUTED, "--trials", "0").json
     pure, renyi, zcdp, gdp = planned["accounts"]
-    assert pure == {"kind": "pure", "total": {"epsilon": 3.0}, "price": {"epsilon": 0.1}, "times": 30}
+    assert pure == {"kind": "pure", "total": {"epsilon": 3.0}, "cost": {"epsilon": 0.1}, "times": 30}
     assert (renyi["kind"], renyi["total"]) == ("renyi", {"epsilon": 3.0, "delta": 1e-6})
     moments = sum(math.tanh(0.05) * math.exp(-0.1 * (12 * abs(k) - 11 * abs(k - 1))) for k in range(-3000, 3000))
-    assert (renyi["price"], renyi["times"]) == ({"rdp(12)": pytest.approx(math.log(moments) / 11, rel=1e-9)}, 36)
-    assert (zcdp["kind"], zcdp["price"]) == ("zcdp", {"rho": pytest.approx(0.005)})
+    assert (renyi["cost"], renyi["times"]) == ({"rdp(12)": pytest.approx(math.log(moments) / 11, rel=1e-9)}, 36)
+    assert (zcdp["kind"], zcdp["cost"]) == ("zcdp", {"rho": pytest.approx(0.005)})
     assert zcdp["total"] == {"rho": pytest.approx(0.18507, rel=1e-4)}
     assert zcdp["times"] == 37
-    assert (gdp["kind"], gdp["price"]) == ("gdp", {"mu_squared": pytest.approx(0.0157, rel=1e-2)})
-    assert gdp["times"] == int(gdp["total"]["mu_squared"] / gdp["price"]["mu_squared"])
+    assert (gdp["kind"], gdp["cost"]) == ("gdp", {"mu_squared": pytest.approx(0.0157, rel=1e-2)})
+    assert gdp["times"] == int(gdp["total"]["mu_squared"] / gdp["cost"]["mu_squared"])
     pays = "A new account of epsilon 3 pays for 30 such releases; if it also has delta 0.000001, it pays for 36."
     assert planned["sentences"][-1] == pays
     shown = dpbayes(*COIN[:-1], "--eps", "0.1", *IMPUTED, "--trials", "0", "-v").out
     assert [line.split()[0] for line in shown.splitlines()[-4:]] == ["pure", "renyi", "zcdp", "gdp"]
 
 
-def test_a_release_that_an_account_cannot_pay_for_has_no_price_in_it(dpbayes: Cli) -> None:
+def test_a_release_that_an_account_cannot_pay_for_has_no_cost_in_it(dpbayes: Cli) -> None:
     planned = dpbayes(*COIN, "--mechanism", "gaussian", "--rho", "0.01", "--trials", "0").json
-    times = {each["kind"]: (each["price"] is None, each["times"]) for each in planned["accounts"]}
+    times = {each["kind"]: (each["cost"] is None, each["times"]) for each in planned["accounts"]}
     assert times == {"pure": (True, 0), "renyi": (False, 15), "zcdp": (False, 18), "gdp": (True, 0)}
     assert "pays for no such release, because the release has no pure epsilon; " in planned["sentences"][-1]
     planned = dpbayes(*COIN, "--eps", "4", "--trials", "0").json

@@ -177,3 +177,19 @@ def test_priors_and_posteriors_beyond_the_bounds_are_told(dpbayes: Cli, ages: Pa
     assert "the mean leaves the public bounds" in Path("out/report.md").read_text()
     assert "leaves the public bounds" in dpbayes("infer", "out").out
     assert "leaves" not in dpbayes("infer", "out", "--prior", "mean=60").out
+
+
+def test_standard_deviations_that_the_noise_hides_are_told_before_the_charge(dpbayes: Cli, place: Path) -> None:
+    (place / "two.csv").write_text("a,b\n" + "1,2\n3,5\n" * 200)
+    bounds = '"lower": 0, "upper": 10'
+    (place / "two.yaml").write_text(
+        f'{{"model": "multivariate-normal", "domain": {{"columns": {{"a": {{{bounds}}}, "b": {{{bounds}}}}}}}, '
+        '"privacy": {"epsilon": 1}}'
+    )
+    shown = dpbayes("release", "two.csv", "--spec", "two.yaml", "--dry-run")
+    assert shown.code == 0
+    assert "with 1,000 records, the noise can hide standard deviations below about 1.1 for a; 1.1 for b" in shown.err
+    plan = ["plan", "--spec", "two.yaml", "--trials", "2", "--records"]
+    planned = " ".join(dpbayes(*plan, "4000").out.split())
+    assert "with 4,000 records, the noise can hide standard deviations below about 0.56" in planned
+    assert "hide" not in dpbayes(*plan, "100000").out

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.commands import progress
-from dpbayes_cli.sources.location import opened, share_read
+from dpbayes_cli.sources.location import open_bytes, share_read
 
 
 class Terminal(io.StringIO):
@@ -27,7 +27,7 @@ def test_progress_is_shown_on_a_terminal_only(
     monkeypatch.setattr(progress, "_UPDATE_SECONDS", 0.01)
     shown = stream()
     monkeypatch.setattr(sys, "stderr", shown)
-    with progress.reading_shown(), opened(place / "data.csv") as file:
+    with progress.reading_shown(), open_bytes(place / "data.csv") as file:
         file.read(2 << 20)
         for _ in range(100 if stream is Terminal else 5):
             time.sleep(0.02)

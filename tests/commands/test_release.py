@@ -272,8 +272,8 @@ def test_a_dry_run_states_the_cost_in_the_notion_of_the_mechanism(dpbayes: Cli, 
 
 @pytest.mark.slow
 def test_scripts_get_the_number_that_the_sentence_states(dpbayes: Cli, place: Path) -> None:
-    (place / "skewed.csv").write_text("price\n" + "20\n" * 9000 + "9000\n" * 1000, encoding="ascii")
-    flags = ["--model", "normal", "--column", "price", "--lower", "0", "--upper", "10000", "--eps", "1", "--out", "o"]
+    (place / "skewed.csv").write_text("cost\n" + "20\n" * 9000 + "9000\n" * 1000, encoding="ascii")
+    flags = ["--model", "normal", "--column", "cost", "--lower", "0", "--upper", "10000", "--eps", "1", "--out", "o"]
     (stated,) = dpbayes("release", "skewed.csv", *flags, "--json").json["results"]
     shown = " ".join(dpbayes("release", "skewed.csv", *flags).out.split())
     assert stated["statement"] in shown

@@ -106,7 +106,7 @@ def test_a_long_schedule_costs_less_than_its_releases(dpbayes: Cli, schedule: Pa
 
 
 @pytest.mark.parametrize(("delta", "message"), [("1e-7", "no finite epsilon at the same"), ("5e-7", "have no finite")])
-def test_deltas_of_releases_are_part_of_the_price(
+def test_deltas_of_releases_are_part_of_the_cost(
     dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch, delta: str, message: str
 ) -> None:
     """Five releases have these deltas; an account keeps a tenth of its delta for them, and a schedule all of it."""
@@ -427,14 +427,14 @@ def test_no_envelope_is_believed_for_changes_between_its_shifts(dpbayes: Cli, sc
     (schedule.parent / "nights.yaml").write_text(
         "{account: n, epsilon: 30, delta: 1e-6, releases: [{name: a, times: 300, spec: rate.yaml}]}"
     )
-    prices = []
+    costs = []
     for spec in (UNITS.replace("K", "1"), UNITS.replace("K", "2")):
         (schedule.parent / "rate.yaml").write_text(spec)
-        prices.append(float(dpbayes("schedule", "check", schedule, "--json").json["epsilon"]))
-    assert prices[0] < 0.95 * prices[1]
+        costs.append(float(dpbayes("schedule", "check", schedule, "--json").json["epsilon"]))
+    assert costs[0] < 0.95 * costs[1]
 
 
-def test_only_the_price_needs_the_accountant(dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_cost_needs_the_accountant(dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as lacking:
         lacking.setitem(sys.modules, "dp_accounting.pld", None)
         for command in ("check", "open"):

@@ -30,7 +30,7 @@ def column(*cells: str, header: str = "x", n: int = N) -> str:
 FEW = "WARNING: only about "
 SOME = "note: about "
 TOLD = {
-    "classes coded 1 and 2": (column("1", "1", "1", "2"), RATE, SOME),
+    "classes coded 1 and 2": (column("1", "1", "1", "2"), RATE, FEW),
     "classes coded 1 and 2, private n": (column("1", "1", "1", "2"), [*RATE, *PRIVATE_N], "note: the released counts"),
     "texts in capitals": (column("Yes", "No"), YES_NO, FEW),
     "texts in capitals, private n": (column("Yes", "No"), [*YES_NO, *PRIVATE_N], "WARNING: noise alone"),
@@ -71,7 +71,7 @@ def test_a_result_that_few_records_support_says_so_in_its_first_line(name: str, 
 def test_the_first_line_names_the_texts_that_were_expected(dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text(column("1", "1", "1", "2"), encoding="utf-8")
     result = dpbayes("release", "a.csv", *RATE, "--eps", "3", "--json")
-    assert "\nnote: about " in result.err, "a script that reads the JSON sees it on stderr"
+    assert "\nWARNING: only about " in result.err, "a script that reads the JSON sees it on stderr"
     valid = result.json["valid_records"]
     assert valid["q05"] - 10 <= 450 <= valid["q95"] + 10
     assert valid["q05"] <= valid["mean"] <= valid["q95"]

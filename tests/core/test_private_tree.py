@@ -98,7 +98,7 @@ def output_law(values: tuple[int, ...], n: int) -> tuple[tuple[float, ...], tupl
     return tuple(first), tuple(both), len(trees)
 
 
-def test_the_exact_law_of_the_tree_is_never_above_its_price() -> None:
+def test_the_exact_law_of_the_tree_is_never_above_its_cost() -> None:
     """On all data sets of up to four records of three binary columns, and all their neighbors."""
     part, guarantee = float(EPSILON) / LAW.rounds, LAW.guarantee
     widest = []

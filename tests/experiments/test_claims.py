@@ -101,7 +101,7 @@ def test_a_claim_about_differences_follows_from_their_signs(
     assert f"epsilon 1: {values[1]:+.4f} ± 0.0100" in claim.measured
 
 
-def test_methods_are_compared_at_one_price_and_not_with_themselves() -> None:
+def test_methods_are_compared_at_one_cost_and_not_with_themselves() -> None:
     def of(method: str, epsilon: str | None, values: list[float], law: str) -> Result:
         place = {"case": "one", "epsilon": epsilon, "method": method}
         return Result(GridPoint(place, {}, {"law": law}), {}, {"x": values})

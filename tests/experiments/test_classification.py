@@ -94,7 +94,7 @@ def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) ->
     trial = uninformative().run()
     assert mean(trial, "accuracy") < mean(trial, "majority") + 0.05
     monkeypatch.setattr(
-        "dpbayes_cli.experiments.network_posteriors.unlabelled", lambda codes, model: (codes, codes[:, model.target])
+        "dpbayes_cli.experiments.network_posteriors.drop_labels", lambda codes, model: (codes, codes[:, model.target])
     )
     leaking = uninformative()
     records = leaking.records

@@ -45,7 +45,7 @@ def measured(method: Any, order: str = "2") -> Mapping[str, float | None]:
     return study.run(point).measures
 
 
-def test_direct_sampling_has_its_own_price_below_lambda_star_and_none_beyond() -> None:
+def test_direct_sampling_has_its_own_cost_below_lambda_star_and_none_beyond() -> None:
     assert measured("rdp-direct")["cost"] == pytest.approx(0.191290227, abs=1e-9)
     beyond = measured("rdp-direct", "15")
     assert (beyond["cost"], beyond["kl"]) == (None, 0.0)
@@ -109,7 +109,7 @@ def test_the_log_loss_is_that_of_simulated_draws(aware: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.calibration
-def test_what_the_paper_shows_holds_at_a_few_prices(dpbayes: Cli, place: Path) -> None:
+def test_what_the_paper_shows_holds_at_a_few_costs(dpbayes: Cli, place: Path) -> None:
     document = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     document["epsilon"] = ["0.00001", "0.1", "0.2", "10"]
     Path("few.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")

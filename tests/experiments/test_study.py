@@ -33,7 +33,7 @@ FEATURES = CLASSIFICATION["cases"]["features"]
 FEATURE = {"kind": {"values": ["x", "y"]}}
 
 
-def test_defaults_and_exact_prices_are_written_out() -> None:
+def test_defaults_and_exact_costs_are_written_out() -> None:
     study = Calibration.build(changed(CALIBRATION, "epsilon", ["0.10", "1e-2"]))
     assert study.epsilon == ("0.1", "0.01")
     assert study.cases["coin"].domain == {"success": None, "failure": None}

@@ -132,7 +132,7 @@ def run_child(
 
 
 EPSILON = Decimal(1)
-"""The price of each."""
+"""The cost of each."""
 COIN = "x\n" + "1\n" * 30 + "0\n" * 70
 LOG = "r,m,x\n" + "a,1,0\n" * 20 + "a,2,1\n" * 30 + "b,1,0\n" * 25 + "b,2,0\n" * 25
 NETWORK = """

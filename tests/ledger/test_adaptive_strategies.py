@@ -59,8 +59,8 @@ def discrete_laplace(scale: float, shift: int, components: int) -> Release:
     law = {0: (1.0, 1.0)}
     for _ in range(components):
         law = added(law, {2 * i - shift: pair for i, pair in enumerate(one)})
-    price = PureDP(round_up(components * shift / scale), ((NoisyShift(Decimal(repr(scale)), shift, components),),))
-    return Release(list(law.values()), price)
+    cost = PureDP(round_up(components * shift / scale), ((NoisyShift(Decimal(repr(scale)), shift, components),),))
+    return Release(list(law.values()), cost)
 
 
 def added(

@@ -60,11 +60,11 @@ def test_the_sums_of_many_releases_are_those_of_single_charges() -> None:
     assert admitted_releases(UnionBudget.divide(Decimal(3), MICRO), RenyiCurve(((Decimal(8), Decimal(0)),))) == 2**50
 
 
-def test_the_price_is_that_of_the_rule_which_limits_the_account() -> None:
+def test_the_cost_is_that_of_the_rule_which_limits_the_account() -> None:
     union, tenth = UnionBudget.divide(Decimal(3), MICRO), ApproximateDP(Decimal("0.1"), Decimal("1e-9"))
-    assert union.price_of_each(tenth, 1) == {"epsilon": Decimal("0.1"), "delta": Decimal("1e-9")}
-    assert union.price_of_each(tenth, 40) == {"rdp(12)": tenth.rdp(Decimal(12)), "delta": Decimal("1e-9")}
-    assert ConcentratedBudget(Decimal(1)).price_of_each(tenth, 1) == {"rho": Decimal("Infinity")}
+    assert union.cost_of_each(tenth, 1) == {"epsilon": Decimal("0.1"), "delta": Decimal("1e-9")}
+    assert union.cost_of_each(tenth, 40) == {"rdp(12)": tenth.rdp(Decimal(12)), "delta": Decimal("1e-9")}
+    assert ConcentratedBudget(Decimal(1)).cost_of_each(tenth, 1) == {"rho": Decimal("Infinity")}
 
 
 def test_the_rho_of_a_statement_is_the_largest_that_implies_it() -> None:

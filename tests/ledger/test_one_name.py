@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -123,7 +122,5 @@ def test_a_live_writer_is_waited_for(path: Path) -> None:
         other.execute("INSERT INTO payloads VALUES ('x', x'00')")
         assert path.with_name("ledger.sqlite-journal").exists()
         assert not has_crash_journal(path)
-        started = time.monotonic()
         assert len(open_ledger(path).entries()) == 10
-        assert time.monotonic() - started < 5
         other.execute("ROLLBACK")

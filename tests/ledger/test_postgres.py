@@ -159,10 +159,8 @@ def test_a_lock_that_is_never_released_ends_in_an_error(
     monkeypatch.setattr(module, "_LOCK_TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(module, "_LOCK_ATTEMPT_SECONDS", 0.1)
     with stored.storage.writing():
-        began = time.monotonic()
         with pytest.raises(LedgerError, match="another process holds the lock"):
             stored.ledger.reserve(charge())
-        assert 0.5 <= time.monotonic() - began < 20
         assert stored.ledger.state().accounts == {}  # a reader does not wait
     stored.ledger.reserve(charge())
 

@@ -1,4 +1,4 @@
-"""The account of a schedule admits each listed release once, at the listed price, and nothing else."""
+"""The account of a schedule admits each listed release once, at the listed cost, and nothing else."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ REFUSED: dict[str, Callable[[], Charge]] = {
     "a new draw of a label": lambda: listed("rate-1", fresh=True),
     "another request": lambda: listed("rate-1", request_digest="another"),
     "the request of another entry": lambda: replace(listed("age-2026-01-02"), label="rate-1"),
-    "a larger price": lambda: listed("rate-1", guarantee=PureDP(Decimal("0.11"))),
-    "the price of another entry": lambda: listed("rate-1", guarantee=PureDP(Decimal("0.2"))),
+    "a larger cost": lambda: listed("rate-1", guarantee=PureDP(Decimal("0.11"))),
+    "the cost of another entry": lambda: listed("rate-1", guarantee=PureDP(Decimal("0.2"))),
 }
 
 
@@ -152,7 +152,7 @@ def test_no_amendment_changes_a_schedule(stored: StoredLedger) -> None:
             ledger.change("clinic", lambda known, c=changes: amendment_entry(known, c, ""))  # type: ignore[misc]
     with pytest.raises(BudgetError, match="cannot be changed"):
         ledger.change("clinic", lambda known: limit_entry(known, "ada", {"epsilon": Decimal(1)}, ""))
-    other = {**BUDGET.serialize(), "price": "2.4"}
+    other = {**BUDGET.serialize(), "cost": "2.4"}
     append(stored, {"kind": "amend", "account": "clinic", "budget": other, "reason": ""})
     assert any("the kind of budget differs" in finding for finding in stored.ledger.findings()[0])
 
@@ -160,7 +160,7 @@ def test_no_amendment_changes_a_schedule(stored: StoredLedger) -> None:
 def test_the_same_schedule_is_opened_once(stored: StoredLedger) -> None:
     ledger = opened(stored).ledger
     assert not ledger.open_account("clinic", BUDGET, Neighbors.REPLACE_ONE)[1]
-    other = ScheduleBudget(Decimal(4), BUDGET.delta, BUDGET.price, TEXT, BUDGET.guarantees)
+    other = ScheduleBudget(Decimal(4), BUDGET.delta, BUDGET.cost, TEXT, BUDGET.guarantees)
     with pytest.raises(BudgetError, match="other terms"):
         ledger.open_account("clinic", other, Neighbors.REPLACE_ONE)
 
@@ -171,7 +171,7 @@ def test_the_stored_schedule_is_read_back_and_a_malformed_one_is_refused() -> No
     for changes in (
         {"text": TEXT.replace("3", "4")},
         {"digest": "0" * 64},
-        {"price": "3.1"},
+        {"cost": "3.1"},
         {"guarantees": BUDGET.serialize()["guarantees"][:1]},
         {"more": "0"},
         {"epsilon": "0"},

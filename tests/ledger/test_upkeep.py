@@ -232,8 +232,8 @@ def test_a_salvage_charges_the_epsilon_of_a_changed_entry(forged: str, ledger_pa
     """A person who adopts the ledger sees the epsilon, so changed noise must not make the charge smaller."""
     ledger = open_ledger(ledger_path)
     ledger.open_account("clinic", ConcentratedBudget(Decimal(2)), Neighbors.REPLACE_ONE)
-    price = PureDP(Decimal(1), ((NoisyShift(Decimal(30), 1, 30),),))
-    publish(ledger, replace(labeled("a"), guarantee=compose([price])))
+    cost = PureDP(Decimal(1), ((NoisyShift(Decimal(30), 1, 30),),))
+    publish(ledger, replace(labeled("a"), guarantee=compose([cost])))
     assert ledger.state().accounts["clinic"].spent["rho"] < Decimal("0.02")
     compact = forged.replace(" ", "")
     change(ledger_path, f"""UPDATE entries SET body = replace(body, '"30","1"', '{compact}')""")

@@ -75,7 +75,7 @@ def coarse(chain: Any, resolution: int = 8, least: int = 2) -> PrivateGibbs:
     return replace(gibbs_chain, covers=tuple(SharesCover(c.n_shares, resolution, least) for c in gibbs_chain.covers))
 
 
-def prices(chain: PrivateGibbs, likelihood_power: Decimal) -> tuple[float, float]:
+def costs(chain: PrivateGibbs, likelihood_power: Decimal) -> tuple[float, float]:
     """The cost of an update of the states, and of all emissions."""
     states, *emissions = (update.cost_of_sweeps(likelihood_power, 1) for update in updates_of(chain.covers, chain.bits))
     return float(states), float(sum(emissions))

@@ -116,12 +116,12 @@ def test_no_neighbors_are_told_apart_by_more_than_the_charge(mechanism: Any, wei
     assert charged <= Decimal(epsilon)
     assert max(largest, widest) <= charged
     assert widest >= charged * Decimal("0.999"), "the charge is attained"
-    price = require_type(plan.guarantee, BoundedRange)
-    assert charged <= sum(share * tables for share, tables in price.shares) * Decimal("1.000000001")
+    cost = require_type(plan.guarantee, BoundedRange)
+    assert charged <= sum(share * tables for share, tables in cost.shares) * Decimal("1.000000001")
     for order in (2.0, 32.0):
         farthest = max(sum(divergence(*pair, order) for pair in pairs) for pairs in neighboring)
-        assert farthest <= price.rdp(Decimal(order))
-    assert price.rdp(Decimal(2)) < Decimal("0.8") * price.former.rdp(Decimal(2)), "tables are independent"
+        assert farthest <= cost.rdp(Decimal(order))
+    assert cost.rdp(Decimal(2)) < Decimal("0.8") * cost.former.rdp(Decimal(2)), "tables are independent"
 
 
 def test_the_guarantee_is_that_of_the_selection() -> None:

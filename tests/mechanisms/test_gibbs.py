@@ -35,13 +35,13 @@ from tests.mechanisms.chains import (
     COMPLETE,
     all_states,
     coarse,
+    costs,
     emission_log_law,
     emissions_of,
     evidence_of,
     hmm,
     mixture,
     neighbors,
-    prices,
     records_of,
     rows_of,
     site_log_laws,
@@ -86,14 +86,14 @@ def points_of(chain: PrivateGibbs, size: int) -> list[Point]:
 
 
 @pytest.mark.parametrize(("model", "n"), SUBJECTS)
-def test_no_update_exceeds_its_price_and_a_witness_attains_it(model: LatentVariables, n: int) -> None:
-    """All neighbors, all outcomes: ranges of log ratios stay within the price of an update, and nearly reach it.
+def test_no_update_exceeds_its_cost_and_a_witness_attains_it(model: LatentVariables, n: int) -> None:
+    """All neighbors, all outcomes: ranges of log ratios stay within the cost of an update, and nearly reach it.
 
     Of states the ranges at all sites are added, for they are independent within a group, and groups are charged
     together; and no log ratio of all states exceeds what pure epsilon is charged.
     """
     chain = chain_of(model, n)
-    of_states, of_emissions = prices(chain, T)
+    of_states, of_emissions = costs(chain, T)
     points = points_of(chain, 4)
     widest = [0.0, 0.0]
     laws: dict[Any, Any] = {}
@@ -140,18 +140,18 @@ def kernel(model: LatentVariables, chain: PrivateGibbs, records: Any, links: Any
         pytest.param(mixture(sizes=(3,)), 1, id="three values", marks=pytest.mark.slow),
     ],
 )
-def test_no_chain_of_two_sweeps_exceeds_its_price(model: LatentVariables, n: int) -> None:
+def test_no_chain_of_two_sweeps_exceeds_its_cost(model: LatentVariables, n: int) -> None:
     """Every path of two sweeps from every start, every pair of neighbors."""
     chain = coarse(planned(model, n=n).final_step.law, 6, 2)
-    price = sum(prices(chain, T))
+    cost = sum(costs(chain, T))
     links = chain.structure.draw_state_probabilities(None, np.random.default_rng(0))
     data = sorted({each for pair in neighbors(records_of(model), n) for each in pair})
     laws = {records: kernel(model, chain, records, links) for records in data}
     for one, other in neighbors(records_of(model), n):
         ratio = laws[one] - laws[other]
         first, second = ratio, ratio.max(axis=1)
-        assert ratio.max() <= price + 1e-12
-        assert (first + second[None, :]).max() <= 2 * price + 1e-12
+        assert ratio.max() <= cost + 1e-12
+        assert (first + second[None, :]).max() <= 2 * cost + 1e-12
 
 
 @pytest.mark.parametrize("model", [hmm(sequences=1, steps=3), mixture()], ids=["hmm", "mixture"])
@@ -227,7 +227,7 @@ def test_the_budget_is_spent_and_never_exceeded(model: LatentVariables, epsilon:
     """The costs of all updates that run add up to the charge at most, and nearly reach it."""
     plan = planned(model, epsilon=epsilon, n=500, kernel=kernel_name, sweeps=50)
     chain = require_type(plan.final_step.law, PrivateGibbs)
-    need = sum(stage.sweeps * sum(prices(chain, stage.likelihood_power)) for stage in chain.stages)
+    need = sum(stage.sweeps * sum(costs(chain, stage.likelihood_power)) for stage in chain.stages)
     assert sum(stage.sweeps for stage in chain.stages) == plan.parameters["sweeps"] == 50
     assert need <= float(plan.guarantee.epsilon) <= float(epsilon)
     assert need >= float(plan.guarantee.epsilon) * (1 - 1e-5)
@@ -290,7 +290,7 @@ WALKS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
 
 @pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])
 @pytest.mark.parametrize(("model", "support"), WALKS, ids=["coin", "poisson", "geometric"])
-def test_no_step_of_a_walk_exceeds_its_price(
+def test_no_step_of_a_walk_exceeds_its_cost(
     model: OneParameterFamily, support: tuple[float, float], power_applies_to: Any
 ) -> None:
     """All neighbors of n <= 3, all pairs of cells in reach, both outcomes; the range is attained."""
@@ -298,7 +298,7 @@ def test_no_step_of_a_walk_exceeds_its_price(
     walk = require_type(plan.final_step.law, BarkerKernel)
     posterior = replace(walk.posterior, n_cells=12, likelihood_power=T)
     reach = 3
-    price = float(T * local_spread(posterior, reach))
+    cost = float(T * local_spread(posterior, reach))
     _, _, steps = model.grid
     widest = 0.0
     for n in (1, 3):
@@ -316,7 +316,7 @@ def test_no_step_of_a_walk_exceeds_its_price(
                     laws.append([weight / sum(weights) for weight in weights])
                 ratios = [math.log(a / b) for a, b in zip(*laws, strict=True)]
                 widest = max(widest, max(ratios) - min(ratios))
-    assert price * (1 - 1e-9) <= widest <= price * (1 + 1e-12)
+    assert cost * (1 - 1e-9) <= widest <= cost * (1 + 1e-12)
 
 
 @pytest.mark.slow

@@ -228,7 +228,7 @@ def test_a_long_step_that_costs_more_than_an_exact_draw_is_refused_by_the_papers
     step_size = 1.999 / fine.parameters["smoothness"]
     with pytest.raises(SpecError, match="would cost more than epsilon"):
         planned("rdp-diffuse", epsilon="0.1", step_size=step_size)
-    assert float(planned(mu="0.3", step_size=step_size).guarantee.mu) <= 0.3  # the chain's own price allows it
+    assert float(planned(mu="0.3", step_size=step_size).guarantee.mu) <= 0.3  # the chain's own cost allows it
 
 
 def test_a_public_limit_replaces_a_private_number_of_records() -> None:
@@ -259,7 +259,7 @@ def test_draws_are_those_of_the_planned_chain() -> None:
     ids=str,
 )
 def test_draws_of_neighbors_are_as_far_apart_as_is_charged_and_no_farther(asked: dict[str, Any]) -> None:
-    """The whole way, from the plan to secret numbers, where the price is exact: one record, pulling either way.
+    """The whole way, from the plan to secret numbers, where the cost is exact: one record, pulling either way.
 
     Residuals stay beyond the threshold, so that draws are normal and their means mu standard deviations apart; 40,000
     of each tell mu within 0.05 (false-fail 3e-9), where half the noise or another start would be off by 0.1 or more.

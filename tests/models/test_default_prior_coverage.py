@@ -7,6 +7,13 @@ show the spread of the tempered law and not of the posterior. A test checks that
 The noise is that of epsilon 1 under replace-one neighbors. If the coverage is 0.9, one parameter of a model falls below
 0.85 by chance in 1 of 100 studies of 200 data sets, and in fewer than 1 of a million studies of 1,000; seeds are fixed.
 At a corner, a study of 200 that falls below is repeated with 1,000 other data sets, whose result counts.
+
+If the noise hides the standard deviations of ``multivariate-normal``, the bar is 0.65, and a warning before the charge
+is required. No prior that is independent of the noise meets 0.85 there: an interval contains small and large standard
+deviations, all of them hidden, only if the prior gives about 5 % to either end. Between 0.02 and 1/6 of the range, the
+density of a standard deviation s then grows like s^0.25 on average at most. With independent densities s^0 and s^0.25,
+and correlations that are uniform or nearer to -1 and 1, in a simulation of the noise alone, the worst intervals of
+covariances about as large as their noise contained 64 to 72 %.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.models.multivariate_normal import MultivariateNormal
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
@@ -206,22 +214,6 @@ CORNERS: list[tuple[str, Any]] = [
 ]
 
 
-BELOW = {
-    "multivariate-normal": {
-        (0.06, 0.02): {(100, 0.3), (1000, 0.03), (10_000, 0.0)},
-        (0.94, 0.02): {(100, 0.3), (1000, 0.03), (10_000, 0.0), (10_000, 0.03)},
-        (0.5, 0.02): {(100, 0.0), (100, 0.03), (100, 0.3), (10_000, 0.0), (10_000, 0.03), (10_000, 0.3)},
-        (0.5, 1 / 6): {(100, 0.0), (100, 0.03), (100, 0.3)},
-    },
-    "linear-regression": {(0.5, 0.02): {(100, 0.3)}},
-}
-"""Cells that are below, 0.69 to 0.845, because the noise hides the variances or the number of valid records.
-
-What covers small variances there misses covariances, and the other way around; likewise for few and for no invalid
-records. The models' assumptions tell the user so.
-"""
-
-
 @pytest.mark.parametrize("invalid", [0.0, 0.03, 0.3])
 @pytest.mark.parametrize("n", [100, 1000, 10_000])
 @pytest.mark.parametrize(("name", "place"), CORNERS)
@@ -231,11 +223,19 @@ def test_truths_at_the_corners_of_the_domain_are_covered(
     """The number of valid records is not known: a prior of it that misses n shifts a mean near a bound."""
     if name == "normal-mean":
         monkeypatch.setitem(DOMAINS, name, {**BOUNDS, "variance": (RANGE * place[1]) ** 2})
+    least = 0.65 if is_hidden(name, n, place) else LEAST
     covered = coverage(name, n, 200, np.random.default_rng(8), place, invalid)
-    is_below = (n, invalid) in BELOW.get(name, {}).get(place, set())
-    if covered.min() < LEAST and not is_below:
+    if covered.min() < least:
         covered = coverage(name, n, 1000, np.random.default_rng(108), place, invalid)
     print(f"\n{name} {place} n={n} invalid={invalid}: {np.round(covered, 3)}")
-    if is_below and 0.65 <= covered.min() < LEAST:
-        pytest.xfail(f"the user is told: coverage {covered.min():.3f}")
-    assert covered.min() >= LEAST
+    assert covered.min() >= least
+
+
+def is_hidden(name: str, n: int, place: Any) -> bool:
+    """Return whether the noise hides the standard deviation, of which the user is warned before the charge."""
+    planned = planned_release(name, n)
+    if not isinstance(planned.model, MultivariateNormal):
+        return False
+    hidden = planned.model.hidden_share(planned.plan.final_step.noise, n)
+    assert hidden < place[1] or planned.plan.all_warnings(planned.model, n)
+    return bool(hidden >= place[1])

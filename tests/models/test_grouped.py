@@ -72,7 +72,7 @@ def test_no_record_changes_the_statistic_by_more_than_its_sensitivity(name: str,
         true = max(float(law.privacy([shift]).rdp(order)) for shift in shifts if any(shift))
         stated = float(law.privacy(statistic.worst_shifts).rdp(order))
         assert true <= stated * (1 + 1e-12)
-        assert stated <= true * (1 + 1e-12), "a price that no record needs"
+        assert stated <= true * (1 + 1e-12), "a cost that no record needs"
 
 
 @pytest.mark.parametrize("name", ["two texts", "counts"])

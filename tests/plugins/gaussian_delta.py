@@ -1,4 +1,4 @@
-"""Gaussian at a price of (epsilon, delta): discrete Gaussian noise for accounts that have no zCDP."""
+"""Gaussian at a cost of (epsilon, delta): discrete Gaussian noise for accounts that have no zCDP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 
 
 class GaussianDeltaOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """A price in (epsilon, delta)."""
+    """A cost in (epsilon, delta)."""
 
     delta: Delta = None
 

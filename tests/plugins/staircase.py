@@ -47,7 +47,7 @@ class Staircase(NoiseLaw):
 
     @classmethod
     def of(cls, step: int, epsilon: Decimal) -> Staircase:
-        """Return the staircase of a step's width and price, with about the plateau whose noise is smallest."""
+        """Return the staircase of a step's width and cost, with about the plateau whose noise is smallest."""
         scale = step / float(epsilon)
         check_scale(scale)
         plateau = round(step / (1.0 + math.exp(min(float(epsilon), 700.0) / 2.0)))
@@ -83,18 +83,18 @@ class Staircase(NoiseLaw):
         return [value + self._draw() for value in clamp_to_int64(values)]
 
     def _draw(self) -> int:
-        price = Fraction(self.epsilon)
+        cost = Fraction(self.epsilon)
         while True:
-            size = _geometric(price) * self.step + self._place(price)
+            size = _geometric(cost) * self.step + self._place(cost)
             negative = secrets.randbelow(2)
             if size or not negative:  # zero has one sign
                 return -size if negative else size
 
-    def _place(self, price: Fraction) -> int:
+    def _place(self, cost: Fraction) -> int:
         """Draw a place within a step: on the landing it is less likely by the factor of a step."""
         while True:
             place = secrets.randbelow(self.step)
-            if place < self.plateau or _coin(price):
+            if place < self.plateau or _coin(cost):
                 return place
 
     @property

@@ -156,10 +156,10 @@ def test_sums_on_the_lattice_are_exact(power: float) -> None:
 
 
 @pytest.mark.parametrize("n_steps", [1, 30])
-def test_wider_noise_pays_for_what_is_lost_and_the_price_stays(n_steps: int) -> None:
+def test_wider_noise_pays_for_what_is_lost_and_the_cost_stays(n_steps: int) -> None:
     chain = chain_of(LOSSES["logistic"], n_steps)
     d, smoothness = 2.0 * chain.likelihood_power * chain.row_norm, chain.likelihood_power * 0.25 * 3.0 * N + TAU
-    price = descent_mu(d, chain.step_size, n_steps, TAU, smoothness)
+    cost = descent_mu(d, chain.step_size, n_steps, TAU, smoothness)
     lost = descent_mu(d * (1.0 + chain.arithmetic.widening), chain.step_size, n_steps, TAU, smoothness)
-    assert chain.arithmetic.noise == pytest.approx(math.sqrt(2.0 * chain.step_size) * lost / price, rel=1e-15)
+    assert chain.arithmetic.noise == pytest.approx(math.sqrt(2.0 * chain.step_size) * lost / cost, rel=1e-15)
     assert chain.arithmetic.noise > math.sqrt(2.0 * chain.step_size)

@@ -150,7 +150,7 @@ def exact_gaussian_delta(mu: Decimal | float, epsilon: Decimal | float) -> Any:
     return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
 
 
-def random_prices(count: int, seed: int) -> list[tuple[Decimal, Decimal]]:
+def random_costs(count: int, seed: int) -> list[tuple[Decimal, Decimal]]:
     """Return pairs (mu, delta): mu from 2e-12 to 40, delta from 1e-300 to nearly that of epsilon 0."""
     rng = random.Random(seed)
     pairs = []
@@ -167,7 +167,7 @@ def random_prices(count: int, seed: int) -> list[tuple[Decimal, Decimal]]:
 )
 def test_no_statement_of_gaussian_privacy_is_rounded_down(count: int, seed: int) -> None:
     """The exact delta at the stated epsilon is at most the stated delta, and hardly less; also for tiny mu."""
-    for mu, delta in random_prices(count, seed):
+    for mu, delta in random_costs(count, seed):
         guarantee = GaussianDP(mu)
         epsilon = guarantee.epsilon_at(delta)
         with mpmath.workdps(60):
@@ -206,7 +206,7 @@ def test_a_small_largest_order_is_expensive() -> None:
 
 
 @given(simple, st.integers(1, 20), st.sampled_from(ORDERS))
-def test_composing_k_times_is_k_times_the_price(guarantee: Guarantee, k: int, order: Decimal) -> None:
+def test_composing_k_times_is_k_times_the_cost(guarantee: Guarantee, k: int, order: Decimal) -> None:
     together = compose([guarantee] * k)
     assert together.epsilon == guarantee.epsilon * k
     assert together.delta == guarantee.delta * k

@@ -56,12 +56,12 @@ def test_shape_properties_of_a_law_hold(law: NoiseLaw) -> None:
 
 @pytest.mark.parametrize("shifts", SHIFTS)
 @pytest.mark.parametrize("law", LAWS)
-def test_the_price_of_shifts_is_what_the_probabilities_lose(law: NoiseLaw, shifts: list[tuple[int, ...]]) -> None:
+def test_the_cost_of_shifts_is_what_the_probabilities_lose(law: NoiseLaw, shifts: list[tuple[int, ...]]) -> None:
     """Costs are never below the divergence, and reach it: pure ones by the largest ratio, others by a wide law.
 
     A rounded normal number tells less than the normal number, by 1 / (12 scale^2) of the divergence.
     """
-    price, orders = law.privacy(shifts), (1.5, 2.0, 8.0)
+    cost, orders = law.privacy(shifts), (1.5, 2.0, 8.0)
     reach = law.radius(60.0) + 120
     z = np.arange(-reach, reach + 1)
     log_mass = law.log_pmf(z)
@@ -73,14 +73,14 @@ def test_the_price_of_shifts_is_what_the_probabilities_lose(law: NoiseLaw, shift
             [sum(np.logaddexp.reduce(log_mass + (o - 1.0) * each) / (o - 1.0) for each in ratios) for o in orders]
         )
     for order, lost in zip(orders, np.max(curves, axis=0).tolist(), strict=True):
-        assert lost <= float(price.rdp(Decimal(str(order)))) * (1.0 + 1e-9)
-    if price.epsilon.is_finite():
+        assert lost <= float(cost.rdp(Decimal(str(order)))) * (1.0 + 1e-9)
+    if cost.epsilon.is_finite():
         brute = max(sum((log_mass - law.log_pmf(z - s)).max() for s in shift) for shift in shifts)
         assert max(largest) == pytest.approx(brute, rel=1e-9)
-        assert max(largest) == pytest.approx(float(price.epsilon), rel=1e-9)
+        assert max(largest) == pytest.approx(float(cost.epsilon), rel=1e-9)
     elif law.scale >= 4.0:
-        tolerance = 1e-6 if price.kind == "zcdp" else 0.1 / law.scale**2
-        assert max(curve[1] for curve in curves) == pytest.approx(2.0 * float(price.rho), rel=tolerance)
+        tolerance = 1e-6 if cost.kind == "zcdp" else 0.1 / law.scale**2
+        assert max(curve[1] for curve in curves) == pytest.approx(2.0 * float(cost.rho), rel=tolerance)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -200,7 +200,7 @@ def case(name: str, n: int, tau: float, power: float, far: float, n_steps: int) 
 
 
 TIGHT = Case(HuberLoss(1.0, 0.05), ((1.0, 1.0),), ((1.0, -1.0),), 1.0, 40.0, 0.05, 2)
-"""Targets at 1 and -1, no residual ever below the threshold: constant gradients, and a Hessian tau. The price is exact.
+"""Targets at 1 and -1, no residual ever below the threshold: constant gradients, and a Hessian tau. The cost is exact.
 """
 
 
@@ -230,7 +230,7 @@ def test_the_map_contracts_as_claimed(name: str) -> None:
             assert np.max(np.abs(np.diff(law.moved(w)) / np.diff(w))) <= claimed * (1.0 + 1e-9)
 
 
-def test_where_gradients_are_constant_the_price_is_exact() -> None:
+def test_where_gradients_are_constant_the_cost_is_exact() -> None:
     """For a quadratic potential the two laws are normal, exactly mu apart."""
     assert TIGHT.worst() <= ROUNDING
     one, other = TIGHT.laws()
@@ -252,7 +252,7 @@ def test_a_chain_that_differs_from_the_one_accounted_is_caught(bug: dict[str, fl
 @pytest.mark.parametrize("curvature", [3.0, 40.0])
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 100, 10_000])
 @pytest.mark.parametrize("far", [0.01, 0.5, 0.6, 0.999])
-def test_the_quadratic_case_attains_the_price(curvature: float, n_steps: int, far: float) -> None:
+def test_the_quadratic_case_attains_the_cost(curvature: float, n_steps: int, far: float) -> None:
     """Constant gradients D apart, Hessian (1 - c) / h: means and variances are geometric series."""
     d, tau = 0.7, 2.5
     step_size = far * 2.0 / (curvature + tau)

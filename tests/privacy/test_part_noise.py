@@ -82,7 +82,7 @@ def test_shares_add_up_to_at_most_the_total_exactly(total: Decimal, weights: lis
 
 @pytest.mark.parametrize("relation", list(Neighbors))
 @pytest.mark.parametrize("mechanism", SPENT)
-def test_opendp_prices_of_the_parts_add_up_to_what_is_charged(mechanism: str, relation: Neighbors) -> None:
+def test_opendp_costs_of_the_parts_add_up_to_what_is_charged(mechanism: str, relation: Neighbors) -> None:
     """A record moves every part at once: OpenDP's costs for the sensitivities of the parts must add up."""
     noise, plan = planned(mechanism, WEIGHTS, RecordPolicy(relation))
     spent = Fraction(next(iter(SPENT[mechanism].values())))
@@ -91,8 +91,8 @@ def test_opendp_prices_of_the_parts_add_up_to_what_is_charged(mechanism: str, re
     proved = [require_type(law, OpenDPNoise).cost(d) for law, d in zip(noise.laws, sensitivities, strict=True)]
     assert spent * (1 - Fraction(1, 10**6)) < sum(proved) <= spent
     whole = sum(part.weight for part in parts)
-    for price, part in zip(proved, parts, strict=True):
-        assert price <= spent * part.weight / whole
+    for cost, part in zip(proved, parts, strict=True):
+        assert cost <= spent * part.weight / whole
     assert plan.steps[0].guarantee == plan.guarantee
 
 

@@ -11,8 +11,8 @@ from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Transaction
 
-PRICE, TOTAL = Decimal("0.1"), Decimal(3)
-"""The price of a release, and the total of a schedule, which is spent when its account is opened."""
+COST, TOTAL = Decimal("0.1"), Decimal(3)
+"""The cost of a release, and the total of a schedule, which is spent when its account is opened."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Known:
         if spent < self.spent:
             wrong.append(f"spent was {self.spent} and is {spent}")
         self.spent = spent
-        if spent != (TOTAL * len(state.accounts) if self.scheduled else PRICE * len(records)):
+        if spent != (TOTAL * len(state.accounts) if self.scheduled else COST * len(records)):
             wrong.append(f"{len(records)} releases are charged {spent}")
         for key, files in self.published.items():
             if key not in records or records[key].published != files:

@@ -40,7 +40,7 @@ from tests.simulation.calls import Blindness, Calls
 from tests.simulation.disk import Disk
 from tests.simulation.host import Host, Process
 from tests.simulation.invariants import (
-    PRICE,
+    COST,
     TOTAL,
     Draft,
     Known,
@@ -61,7 +61,7 @@ SCHEDULE = ScheduleBudget(
     Decimal("1e-6"),
     TOTAL,
     json.dumps({"releases": [{"name": name, "times": 2, "request": REQUESTS[name]} for name in ("a", "b")]}),
-    (PureDP(PRICE), PureDP(PRICE)),
+    (PureDP(COST), PureDP(COST)),
 )
 UNKNOWN, REFUSED, TAKEN = 5, 6, 8
 """The exit codes for an unknown account, a refused ledger, and an output path that exists already."""
@@ -220,7 +220,7 @@ class World:
         return f"release {label}", work
 
     def _charge(self, label: str) -> Charge:
-        asked = labeled(label, str(PRICE))
+        asked = labeled(label, str(COST))
         if not self.known.scheduled:
             return asked
         request = REQUESTS[label[0]]

@@ -14,7 +14,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, supported_pairs, supporting_mechanisms
-from dpbayes_cli.spec.foreign_options import foreign_options
+from dpbayes_cli.spec.foreign_options import find_foreign_options
 from dpbayes_cli.spec.pair_flags import all_flags, flags_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, spec_type
 from dpbayes_cli.spec.schema import json_schema
@@ -43,9 +43,9 @@ def test_every_mechanism_refuses_every_option_that_it_does_not_read() -> None:
             section, _, name = key.partition(".")
             document = {"model": model.name, "mechanism": mechanism.name, section: {name: "1"}}
             if key in own or "." in name:
-                assert not [*foreign_options(document, kind)]
+                assert not [*find_foreign_options(document, kind)]
                 continue
-            (error,) = foreign_options(document, kind)
+            (error,) = find_foreign_options(document, kind)
             readers = [by.name for (of, by), options in read.items() if of is model and key in options]
             assert error.where == key
             assert repr(mechanism.name) in error.message
@@ -130,7 +130,7 @@ def check_page(shown: str) -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_the_template_of_every_pair_is_a_valid_spec_with_a_price() -> None:
+def test_the_template_of_every_pair_is_a_valid_spec_with_a_cost() -> None:
     """It is also valid under the JSON Schema of its pair, which editors use."""
     schema = json_schema()
     named = {

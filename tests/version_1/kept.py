@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.spec.migrate import migrated
+from dpbayes_cli.spec.migrate import migrate_text
 
 DATA = Path(__file__).parent / "data"
 PUBLISHED = ("chain", "hmm", "laplace", "minami", "network", "ops", "walk")
@@ -22,7 +22,7 @@ COIN = ("x\n" + "1\n" * 12 + "0\n" * 27 + "\n").encode()
 
 def todays_spec(name: str) -> str:
     """Return the text of a kept spec with the names of today."""
-    text, _ = migrated((DATA / f"{name}.yaml").read_text(encoding="utf-8"))
+    text, _ = migrate_text((DATA / f"{name}.yaml").read_text(encoding="utf-8"))
     return text
 
 

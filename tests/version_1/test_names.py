@@ -19,11 +19,11 @@ from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.spec import version_1
-from dpbayes_cli.spec.migrate import migrated
+from dpbayes_cli.spec.migrate import migrate_text
 from dpbayes_cli.spec.pair_flags import all_flags
 from dpbayes_cli.spec.release_spec import build_spec, spec_type
 from dpbayes_cli.spec.stored_spec import stored_spec
-from dpbayes_cli.spec.version_1 import RENAMED, RENAMED_FLAGS, renamed_in, with_former_names, with_todays_names
+from dpbayes_cli.spec.version_1 import RENAMED, RENAMED_FLAGS, find_renamed_keys, with_former_names, with_todays_names
 from dpbayes_cli.spec.yaml_reader import parse_spec
 from tests.conftest import Cli
 from tests.version_1.kept import DATA, PUBLISHED, SPECS, todays_spec
@@ -54,12 +54,12 @@ def test_an_old_flag_is_refused_with_its_new_name(dpbayes: Cli) -> None:
 @pytest.mark.parametrize("name", SPECS)
 def test_a_spec_is_migrated_line_by_line(name: str) -> None:
     before = (DATA / f"{name}.yaml").read_text(encoding="utf-8")
-    after, renamed = migrated(before)
+    after, renamed = migrate_text(before)
     for key in renamed:  # and back again
         after = after.replace(key.new, key.old, 1)
     assert after == before
     assert bool(renamed) == (name not in {"laplace", "minami", "network"})
-    assert migrated(todays_spec(name)) == (todays_spec(name), [])
+    assert migrate_text(todays_spec(name)) == (todays_spec(name), [])
     assert with_todays_names(parse_spec(before)) == parse_spec(todays_spec(name))
     build_spec(parse_spec(todays_spec(name)))
 
@@ -68,10 +68,10 @@ def test_comments_quotes_and_line_ends_are_kept_and_values_are_not_taken_for_key
     text = "# temper: é\r\nsampling: {'temper': joint, ? \"steps\" : 3} # steps\r\n"
     text += "domain:\r\n  temper: {steps: [step]}\r\n"
     new = text.replace("{'temper'", "{'power_applies_to'").replace('"steps"', '"n_steps"')
-    assert migrated(text)[0] == new
+    assert migrate_text(text)[0] == new
     both = "sampling: {steps: 3, n_steps: 3}"
     with pytest.raises(SpecError, match="n_steps is stated too"):
-        migrated(both)
+        migrate_text(both)
 
 
 def test_a_file_is_migrated_to_stdout_or_beside(dpbayes: Cli) -> None:
@@ -98,10 +98,10 @@ def test_a_default_mechanism_that_is_a_plug_in_keeps_its_names(monkeypatch: pyte
     own = {"own-coin": "dpbayes_cli.models.beta_bernoulli:BetaBernoulli"}
     monkeypatch.setattr(registry, "MODELS", {**registry.MODELS, **own})
     text = "model: own-coin\nsampling: {step: 1}\n"
-    assert migrated(text)[0] == text.replace("step", "step_size")
+    assert migrate_text(text)[0] == text.replace("step", "step_size")
     monkeypatch.setattr(BetaBernoulli, "default_mechanism", "staircase")
-    assert migrated(text) == (text, [])
-    assert not [*renamed_in(parse_spec(text))]
+    assert migrate_text(text) == (text, [])
+    assert not [*find_renamed_keys(parse_spec(text))]
 
 
 def test_an_old_name_in_a_stored_spec_of_today_is_refused() -> None:

@@ -10,8 +10,8 @@ _COMMON = frozenset(printable + "àáâãäåçèéêëìíîïñòóôõöøù�
 _MATHEMATICAL = frozenset("+<>=~#^&")
 
 
-def ems(text: str) -> float:
-    """Return an upper estimate of a text's width, a few rare letters apart, in units of its font size."""
+def ems_of(text: str) -> float:
+    """Return an upper estimate of a text's width in units of its font size; only a few rare letters are wider."""
     return sum(map(_letter, text))
 
 
@@ -20,11 +20,11 @@ def cut_text(text: str, max_ems: float) -> str:
 
     The end of the text is kept, because names such as ``age_1`` and ``age_2`` differ at their end.
     """
-    if ems(text) <= max_ems:
+    if ems_of(text) <= max_ems:
         return text
-    room = max_ems - ems("…")
+    room = max_ems - ems_of("…")
     end = _beginning(reversed(text), room / 3.0)[::-1]
-    return f"{_beginning(text, room - ems(end)).rstrip()}…{end.lstrip()}"
+    return f"{_beginning(text, room - ems_of(end)).rstrip()}…{end.lstrip()}"
 
 
 def _beginning(letters: Iterable[str], room: float) -> str:

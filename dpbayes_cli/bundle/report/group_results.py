@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import UnsetType
 
-from dpbayes_cli.base.cell_grammar import visible
+from dpbayes_cli.base.cell_grammar import make_visible
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ExtremeGroup, ExtremeGroups
@@ -139,7 +139,7 @@ def all_groups_table(document: ReleaseDocument, groups: GroupedPosterior) -> Rep
     )
 
     def row(cells: list[str], of: GroupedPosterior | LargerSummary, g: int, records: float) -> list[str]:
-        cells = [*map(visible, cells)]
+        cells = [*map(make_visible, cells)]
         for k in range(len(names)):
             low, high = of.quantiles[g, k, 0], of.quantiles[g, k, 2]
             cells += [write(x, high - low) for x in (of.means[g, k], low, high)]
@@ -184,7 +184,7 @@ def _tables(
     for each in extreme:
         rows = [
             [
-                visible(group.key),
+                make_visible(group.key),
                 *(write(x, group.q95 - group.q05) for x in (group.mean, group.q05, group.q95)),
                 f"{group.records:,.0f}",
             ]

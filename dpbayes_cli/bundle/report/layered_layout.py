@@ -39,7 +39,7 @@ class _Rows:
     below: dict[int, list[int]] = field(default_factory=dict)  # the items in the row below that edges link to an item
 
 
-def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: float, max_width: float) -> Layout:
+def lay_out(parents: Sequence[Sequence[int]], box: float, gap: float, lane: float, max_width: float) -> Layout:
     """Return a layout of a graph, given by the parents of each vertex.
 
     Args:

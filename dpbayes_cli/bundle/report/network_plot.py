@@ -9,9 +9,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
-from dpbayes_cli.bundle.report.cut_text import cut_text, ems
+from dpbayes_cli.bundle.report.cut_text import cut_text, ems_of
 from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, draw_text, inline_svg
-from dpbayes_cli.bundle.report.layered_layout import Layout, layered
+from dpbayes_cli.bundle.report.layered_layout import Layout, lay_out
 
 MAX_VARIABLES = 40  # the largest number of variables that are drawn
 _FONT, _SMALL = 9.0, 7.5
@@ -36,9 +36,9 @@ def network_plot(
     place = {i: k for k, i in enumerate(shown)}
     shown_parents = [[place[j] for j in parents[i] if j in place] for i in shown]
     labels = [(cut_text(names[i], _NAME_EMS), _values(sizes[i], marked=i == target)) for i in shown]
-    longest = max((max(ems(top) * _FONT, ems(bottom) * _SMALL) for top, bottom in labels), default=0.0)
+    longest = max((max(ems_of(top) * _FONT, ems_of(bottom) * _SMALL) for top, bottom in labels), default=0.0)
     box = longest * _POINT + 2 * _PAD
-    layout = layered(shown_parents, box, _GAP, _LANE, _MAX_WIDTH)
+    layout = lay_out(shown_parents, box, _GAP, _LANE, _MAX_WIDTH)
     height = max(layout.n_rows, 1) * (_HEIGHT + _ROW_GAP) - _ROW_GAP + 2 * _PAD
     figure, panel = blank_canvas(layout.width + 2 * _PAD, height)
     panel.set_xlim(-_PAD, layout.width + _PAD)
@@ -56,7 +56,7 @@ def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tup
     If there are more than ``MAX_VARIABLES``, only the target and the first variables of its Markov blanket are drawn,
     or the first variables if there is no target.
     """
-    order = parents_first(parents)
+    order = sort_parents_first(parents)
     if len(order) <= MAX_VARIABLES:
         return order
     if target is None:
@@ -66,7 +66,7 @@ def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tup
     return tuple(i for i in order if i in kept)
 
 
-def parents_first(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def sort_parents_first(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return the vertices of an acyclic graph in their given order, with the ancestors of a vertex moved before it.
 
     The first vertices of this order are connected with each other. In an order by depth, all of them would be roots.

@@ -23,7 +23,7 @@ from dpbayes_cli.bundle.report.group_results import (
 from dpbayes_cli.bundle.report.guarantee_plot import guarantee_plots
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
-from dpbayes_cli.bundle.report.network_plot import network_plot, parents_first
+from dpbayes_cli.bundle.report.network_plot import network_plot, sort_parents_first
 from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_plot, trace_plot
 from dpbayes_cli.bundle.report.prior import prior_densities, prior_ends
 from dpbayes_cli.bundle.report.probability_plots import emissions_plot, table_plot, transitions_plot
@@ -242,7 +242,7 @@ def _groups(document: ReleaseDocument, analysis: Analysis) -> Iterator[DrawnSect
 def drawn_tables(tables: NetworkTables) -> list[int]:
     """Return the variables whose tables are plotted: the target, its children, then others, parents before children."""
     target, parents = tables.target, tables.network.parents
-    order = list(parents_first(parents))
+    order = list(sort_parents_first(parents))
     if target is not None:
         children = [i for i in order if target in parents[i]]
         order = list(dict.fromkeys([target, *children, *order]))

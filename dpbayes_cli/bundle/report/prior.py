@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dpbayes_cli.base.numeric import Floats, float_text
+from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import chosen_in
 from dpbayes_cli.bundle.stated_request import spec_of
@@ -70,4 +70,4 @@ def prior_values(prior: Section) -> dict[str, str]:
 def _numbers(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name}: {_numbers(part)}" for name, part in value.items()) + "}"
-    return float_text(value) if isinstance(value, int | float) else str(value)
+    return f"{value:.6g}" if isinstance(value, int | float) else str(value)

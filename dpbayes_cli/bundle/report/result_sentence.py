@@ -167,9 +167,9 @@ def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
         return f"{clause} (one private draw from the posterior; a draw has no interval)"
     low, high = (_writer(fact)(end, ends[1] - ends[0]) for end in ends)
     if few:
-        return f"{clause} ({len(few)} private draws are from {low} to {high})"
+        return f"{clause} ({len(few)} private draws are between {low} and {high})"
     if document.draws:
-        return f"{clause} ({shown.percent} of {len(document.draws)} private draws are from {low} to {high})"
+        return f"{clause} ({shown.percent} of {len(document.draws)} private draws are between {low} and {high})"
     return f"{clause} ({shown.percent} interval {low} to {high})"
 
 

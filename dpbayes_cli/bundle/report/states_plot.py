@@ -14,7 +14,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 
 from dpbayes_cli.base.numeric import Floats, Integers
-from dpbayes_cli.bundle.report.cut_text import cut_text, ems
+from dpbayes_cli.bundle.report.cut_text import cut_text, ems_of
 from dpbayes_cli.bundle.report.inline_svg import (
     HUES,
     INK,
@@ -121,7 +121,7 @@ def stride_of(labels: Sequence[str], cell: float) -> int:
 
 
 def _width(label: str, font: float) -> float:
-    return ems(label) * font * _POINT
+    return ems_of(label) * font * _POINT
 
 
 def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> None:

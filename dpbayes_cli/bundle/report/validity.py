@@ -38,21 +38,23 @@ def validity_warning(document: ReleaseDocument) -> str:
         return ""
     mean, low, high = _shown(valid)
     about = f"{mean} {{}} (90 % interval {low} to {high})"
+    unseen, remedy = _unseen_text(document), _remedy(document)
     if n_records is None:
         if 2.0 * valid.q05 >= valid.q95:
-            return _unseen_text(document)
+            return unseen and f"note: the released counts do not show whether any record has {unseen}. {remedy}"
         return (
             "WARNING: noise alone could explain the released counts: perhaps almost no record is valid. There are "
-            f"about {about.format('valid records')}. {_remedy(document)}"
+            f"about {about.format('valid records')}. {remedy}"
         )
     is_clear = 2.0 * valid.q95 - valid.q05 < n_records  # else the noise hides whether all records are valid
     if 2.0 * valid.q95 >= n_records and not (is_clear and valid.q95 < _WORTH_A_NOTE * n_records):
-        return _unseen_text(document)
+        return unseen and f"note: the released counts do not show whether any record has {unseen}. {remedy}"
     records = f"of {n_records:,} records seem valid"
     if has_units(document):
         records = f"valid records are seen for {n_records:,} privacy units"
-    kind = "WARNING: only about" if 2.0 * valid.q95 < n_records else "note: about"
-    return f"{kind} {about.format(records)}, and the result describes these alone. {_remedy(document)}"
+    kind = "WARNING: only about" if unseen or 2.0 * valid.q95 < n_records else "note: about"
+    none_has = f", perhaps none of them with {unseen}" if unseen else ""
+    return f"{kind} {about.format(records)}{none_has}, and the result describes these alone. {remedy}"
 
 
 def not_counted_text(document: ReleaseDocument) -> str:
@@ -83,14 +85,14 @@ def _shown(valid: ValidRecords) -> list[str]:
 
 
 def _unseen_text(document: ReleaseDocument) -> str:
-    """Return a note if a column has two valid texts and one of the counts may be zero; else an empty text."""
+    """Return one of the two valid texts of a column, in quotes, if its count may be zero; else an empty text."""
     texts, counts = list(document.posterior_predictive), document.statistics
     if len(texts) != 2 or len(counts) != 2:
         return ""
     few, many = sorted((each.value / each.noise_scale, text) for each, text in zip(counts, texts, strict=True))
     if few[0] > _NOISE_SCALES or many[0] < 3.0 * _NOISE_SCALES:
         return ""
-    return f"note: the released counts do not show whether any record has {few[1]!r}. {_remedy(document)}"
+    return repr(few[1])
 
 
 def _remedy(document: ReleaseDocument) -> str:

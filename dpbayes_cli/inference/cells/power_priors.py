@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp, zeta
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import normalize
 from dpbayes_cli.inference.cells.count_lattices import NoisyCells, PowerPrior, log_masses
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def learn_priors(cells: NoisyCells) -> NoisyCells:
         index = np.flatnonzero(cells.prior == k)
         grid = np.linspace(*_RANGE, _POINTS)
         for _ in range(_REFINEMENTS):
-            prior = PowerPrior(grid, normalized(_log_likelihood(cells, index, grid)))
+            prior = PowerPrior(grid, normalize(_log_likelihood(cells, index, grid)))
             spacing = float(grid[1] - grid[0])
             if prior.sd > 2.0 * spacing:
                 break
@@ -56,7 +56,6 @@ def learn_priors(cells: NoisyCells) -> NoisyCells:
 
 
 def _log_likelihood(cells: NoisyCells, index: Integers, exponents: Floats) -> Floats:
-    """Return the log likelihood of each exponent, given the cells of one prior."""
     observed = np.nan_to_num(cells.observed[index], nan=-np.inf)
     distinct = np.column_stack([observed, cells.scale[index], cells.suppressed_below[index]])
     _, first, number = np.unique(distinct, axis=0, return_index=True, return_counts=True)

@@ -6,7 +6,7 @@ below 4e-18 times the largest weight. If n is large and the noise is wide, weigh
 The range of s is then divided into panels, and the sum over a panel is computed by a quadrature rule with 16 nodes,
 which is exact for polynomials of degree below 16. A few thousand components suffice for n = 1e8.
 
-Source: Bernstein and Sheldon 2018 (the model), solved exactly; design notes, noise-aware inference.
+Source: Bernstein and Sheldon 2018 (the model), solved exactly here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import betainc, betaln
 
-from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalize
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.privacy.coordinate import expit
@@ -151,7 +151,7 @@ def beta_mixture(observation: NoisyCounts) -> BetaMixture:
     kinks = [min(max(k, 0), n) for k in (y0, None if y1 is None else n - y1) if k is not None]
     low, high = _support(log_weight, n, kinks)
     s, multiplicity = _panels(low, high, kinks, _smooth_length(observation))
-    weights = normalized(log_weight(s)) * multiplicity
+    weights = normalize(log_weight(s)) * multiplicity
     keep = weights > 1e-22 * weights.max()
     s, weights = s[keep], weights[keep]
     return BetaMixture(a + s, b + n - s, weights / weights.sum())

@@ -14,8 +14,7 @@ number of cells times an upper bound on their weights, and one of its cells is d
 with probability weight / bound; accepted cells are exact draws from the posterior of the counts. The prior of the
 record count is uniform.
 
-Source: design notes, noise-aware inference (exact integer updates; unknown total); von Neumann 1951 (rejection
-sampling).
+Source: von Neumann 1951 (rejection sampling); the rest is derived here.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import Floats, Integers, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalize
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.counts.count_windows import (
     at_edges,
@@ -124,7 +123,7 @@ def _draw_by_convolution(
         return None
     totals = np.concatenate([part.totals for part in parts])
     log_law = np.concatenate([part.log_mass for part in parts]) + total_term(totals, observation)
-    cumulative = np.cumsum(normalized(log_law))
+    cumulative = np.cumsum(normalize(log_law))
     index = np.searchsorted(cumulative, rng.random(n_draws) * cumulative[-1], side="right")
     drawn = totals[np.minimum(index, len(totals) - 1)]
     counts = np.empty((n_draws, len(low)), dtype=np.int64)
@@ -237,7 +236,7 @@ def _draw_by_rejection(
     log_bound = np.add.outer(bound_0, bound_1) + total_term(least if decreasing else most, observation)
     log_size = np.add.outer(np.log(stop_0 - start_0 + 1), np.log(stop_1 - start_1 + 1))
     log_mass = np.where(least <= n, log_bound + log_size, -np.inf)
-    cumulative = np.cumsum(normalized(log_mass.ravel()))
+    cumulative = np.cumsum(normalize(log_mass.ravel()))
     exact = log_bound.shape == (int(high[0] - low[0]) + 1, int(high[1] - low[1]) + 1)  # the bound is the weight
     batches: list[Integers] = []
     wanted, proposed, n_accepted = n_draws, 0, 0

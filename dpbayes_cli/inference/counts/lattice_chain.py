@@ -5,7 +5,7 @@ slice sampling on the integers, in all pairs and all chains at once. If the tota
 the largest possible total and the total is treated as one more category without an observation. Every update leaves the
 exact posterior of the counts invariant.
 
-Source: design notes, noise-aware inference (exact integer updates of counts); Neal 2003 (slice sampling).
+Source: Neal 2003 (slice sampling); the rest is derived here.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ where mean(t) is the mean of the outcome, whose values are 0 and 1. The score S 
 with mean zero and variance n sum_k w_k variance(x_k'beta) x_k x_k', and is integrated out. The discrepancy stands for
 the differences between the records and the family of laws; its variance is fixed beforehand.
 
-Source: design notes, regression with free intervals.
+Source: derived here.
 """
 
 from __future__ import annotations

@@ -94,13 +94,13 @@ def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]
     return mode.coefficients, factor[first : first + mode.density.width]
 
 
-def known_miscalibration(design: Design) -> str | None:
-    """Return a warning if the intervals of a design are known to be too narrow; None otherwise."""
+def known_miscalibration(design: Design) -> tuple[str, ...]:
+    """Return a warning if the intervals of a design are known to be too narrow."""
     if design.width <= MAX_CHAIN_WIDTH:
-        return None
+        return ()
     return (
         f"the design has {design.width} columns: with more than {MAX_CHAIN_WIDTH}, 90 % intervals are too narrow; in "
-        "simulations with texts of 4 levels, they contained 83 to 88 % of 41 coefficients, and 80 % of 101"
+        "simulations with texts of 4 levels, they contained 83 to 88 % of 41 coefficients, and 80 % of 101",
     )
 
 
@@ -113,7 +113,7 @@ def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator)
         "those of independent features; the gradient of the last round alone is used",
         exact=False,
         monte_carlo=HESSIANS**-0.5,
-        warnings=tuple(filter(None, [known_miscalibration(observation.design)])),
+        warnings=known_miscalibration(observation.design),
     )
 
 

@@ -6,7 +6,7 @@ if the features were independent, up to a normal error whose size is estimated; 
 intercept have flat priors. Given the Hessian H, the last gradient is score + H (beta - point) + noise with a score of
 variance H, so that the posterior of the coefficients beta is normal.
 
-Source: design notes, regression with free intervals (inference A, with another prior of the Hessian).
+Source: derived here.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def infer_blocks(
 
 
 def rough_modes(observed: Integers, variance: float, prior: BinaryPrior, *, is_selected: bool = False) -> Floats:
-    """Return rough guesses of the hyperparameters' mode; if small groups are missing, with smaller mean sizes too."""
+    """Return rough guesses of the mode of the hyperparameters; without small groups, also with smaller mean sizes."""
     size = guess_size_law(observed.sum(axis=1), variance)
     sizes = [size]
     if is_selected:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SMALL = 4096
 _SMOOTH_FROM, _SMOOTH_STEP = 1000, 1.0
-"""The factor by records varies over distances of the size of n; for large n, its nodes may be further apart."""
+"""The factor that depends on n alone varies over distances of about n; for large n, its nodes are further apart."""
 
 
 @dataclass(frozen=True, eq=False)

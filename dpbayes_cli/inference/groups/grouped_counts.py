@@ -6,11 +6,10 @@ the noisy counts of all others, whose noise is a sum of independent noises. Each
 (``binary``), in which the number of records has the same law. So the posterior of a category is conditional on a part
 of what was released. It is calibrated, and at most slightly wider than the posterior given all counts.
 
-What is approximate: noise further than 20 nats below its largest probability is neglected, with total probability
-below 1e-8. Between counts where tables are evaluated, the joint law of the counts is interpolated, with errors below
-1e-4 of its maximum (``count_axis``). Hyperparameters are averaged over importance-weighted draws, whose error is
-reported. Quantiles are those of a Beta law with exact mean and standard deviation after a correction
-(``pair_summary``).
+What is approximate: noise further than 20 nats below its largest probability is neglected, with total probability below
+1e-8. Between counts where tables are evaluated, the joint law of the counts is interpolated, with errors below 1e-4 of
+its maximum (``count_axis``). Hyperparameters are averaged over importance-weighted draws, whose error is reported.
+Quantiles are those of a Beta law with exact mean and standard deviation after a correction (``pair_summary``).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import normalize
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -123,7 +123,7 @@ def sample_around(
         values = np.concatenate([values, log_density(points[-size:])])
         mixture = np.logaddexp.reduce([each.log_density(points) for each in proposals], axis=0)
         log_mass = float(np.logaddexp.reduce(values - mixture)) - math.log(size)
-        sample = WeightedPoints(points, normalized(values - mixture), log_mass)
+        sample = WeightedPoints(points, normalize(values - mixture), log_mass)
         if (sample.ess >= least_ess and len(proposals) > 1) or len(proposals) == _MOST_ROUNDS:
             return sample
         proposals.append(_moment_proposal(sample, proposals[-1]))
@@ -159,7 +159,6 @@ def ess_warnings(ess: float, least: float) -> tuple[str, ...]:
 
 
 def _derivatives(log_density: LogDensity, point: Floats, value: float, steps: Floats) -> tuple[Floats, Floats]:
-    """Return the gradient and the Hessian by central differences."""
     d = len(point)
     axes = np.diag(steps)
     first, second = np.triu_indices(d, 1)
@@ -174,7 +173,7 @@ def _derivatives(log_density: LogDensity, point: Floats, value: float, steps: Fl
 
 
 def _moment_proposal(sample: WeightedPoints, previous: Proposal) -> Proposal:
-    """Return a proposal with the moments of a sample; of few effective points, only as far as they are known."""
+    """Return a proposal with the moments of a sample; if few points are effective, shrunk to the previous proposal."""
     center = sample.weights @ sample.points
     rest = sample.points - center
     trust = min(1.0, sample.ess / (10.0 * len(center)))

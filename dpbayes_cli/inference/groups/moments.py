@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import normalize
 from dpbayes_cli.core.noisy_observation import GroupedMoments, GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.grouped_sums import fit_sums
@@ -83,7 +83,7 @@ class _Groups:
         points = fit.sample.thin(_POINTS, rng)
         weights = self._squares(log_sd, fit).log_density(points)
         total = float(np.logaddexp.reduce(weights)) + fit.sample.log_mass + self._log_prior(log_sd, fit)
-        return _Node(fit, WeightedPoints(points, normalized(weights)), total)
+        return _Node(fit, WeightedPoints(points, normalize(weights)), total)
 
     def log_densities(self, log_sds: Floats, reference: SumFit, rng: np.random.Generator) -> Floats:
         """Return rough log posterior densities of log standard deviations, up to a constant, from one posterior."""
@@ -117,7 +117,7 @@ def infer_grouped_moments(
     groups = _Groups(observation, outcome, pooling)
     places, nodes = _nodes(groups, rng)
     densities = np.array([node.log_density for node in nodes])
-    weights = normalized(densities)
+    weights = normalize(densities)
     posteriors = [SumPosterior(node.fit, node.sample, rng) for node in nodes]
     order = np.argsort(-weights)
     main = posteriors[order[0]]
@@ -166,7 +166,7 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
     nodes = {place: groups.node(place, rng) for place in places.tolist()}
     while len(nodes) < _MOST_NODES:
         ends = sorted(nodes)
-        weights = normalized(np.array([nodes[place].log_density for place in ends]))
+        weights = normalize(np.array([nodes[place].log_density for place in ends]))
         more = []
         if weights[0] > _NEGLIGIBLE and ends[0] - step > low - step:
             more.append(ends[0] - step)
@@ -186,7 +186,7 @@ def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float]:
     center, reach, sd = (low + 3.0 * high) / 4.0, (high - low) / 2.0, high - low
     for _ in range(_MAX_PILOTS):
         grid = np.linspace(max(low, center - reach), min(high, center + reach), _PILOT_NODES)
-        weights = normalized(few.log_densities(grid, few.fit(center, rng), rng))
+        weights = normalize(few.log_densities(grid, few.fit(center, rng), rng))
         center, gap = float(weights @ grid), grid[1] - grid[0]
         sd = float(np.sqrt(weights @ (grid - center) ** 2))
         if sd > gap:
@@ -209,6 +209,6 @@ def _draw(places: Floats, densities: Floats, size: int, rng: np.random.Generator
         return np.full(size, places[0])
     grid = np.linspace(places[0], places[-1], _GRID)
     spline = CubicSpline(places, densities, bc_type="natural")(grid)
-    cumulative = np.concatenate([[0.0], np.cumsum(normalized(spline))])
+    cumulative = np.concatenate([[0.0], np.cumsum(normalize(spline))])
     edges = np.concatenate([grid[:1], (grid[1:] + grid[:-1]) / 2.0, grid[-1:]])
     return np.asarray(np.interp(rng.random(size), cumulative / cumulative[-1], edges))

@@ -85,7 +85,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
     sizes = np.logaddexp.reduce([log_sizes(table, *law) for law in zip(mean, shape, strict=True)])
     log_weight = log_noise_of_size(noise, steps, observed, candidates) + np.interp(candidates, table, sizes)
     monitor = np.exp(_MONITOR_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
-    nodes = np.rint(equidistributed(candidates, monitor, _SIZE_NODES, 0.1))
+    nodes = np.rint(distribute_evenly(candidates, monitor, _SIZE_NODES, 0.1))
     kink = np.clip(np.rint(seen), low, high)[:, None]
     smallest = np.minimum(low[:, None] + _SMALLEST, high[:, None])
     nodes = np.sort(np.concatenate([nodes, kink, smallest], axis=1), axis=1)
@@ -125,7 +125,7 @@ def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: F
         return np.log(weights)
 
 
-def equidistributed(nodes: Floats, monitor: Floats, count: int, even_share: float) -> Floats:
+def distribute_evenly(nodes: Floats, monitor: Floats, count: int, even_share: float) -> Floats:
     """Return nodes with equal integrals of a monitor function between them, shape (n_groups, count).
 
     Args:
@@ -172,7 +172,7 @@ def first_coordinates(
     total = precision + spread**-2
     middle = overall + (guess - overall) * precision / total
     local = middle[:, None] + total[:, None] ** -0.5 * np.linspace(-_LOCAL_REACH, _LOCAL_REACH, _LOCAL)
-    return merged(moments, local, _COMMON)
+    return merge_nodes(moments, local, _COMMON)
 
 
 def refined_coordinates(moments: RecordMoments, nodes: Floats, masses: Floats) -> Floats:
@@ -188,8 +188,8 @@ def refined_coordinates(moments: RecordMoments, nodes: Floats, masses: Floats) -
     monitor = (density / density.max(axis=1, keepdims=True)) ** _MONITOR_POWER
     mean, sd = weighted_moments(nodes, masses)
     tails = mean[:, None] + sd[:, None] * np.concatenate([-_TAIL_OFFSETS, _TAIL_OFFSETS])
-    local = equidistributed(nodes, monitor, _LOCAL + _COMMON - _FEW_COMMON - tails.shape[1], 0.0)
-    return merged(moments, np.concatenate([local, tails], axis=1), _FEW_COMMON)
+    local = distribute_evenly(nodes, monitor, _LOCAL + _COMMON - _FEW_COMMON - tails.shape[1], 0.0)
+    return merge_nodes(moments, np.concatenate([local, tails], axis=1), _FEW_COMMON)
 
 
 def weighted_moments(values: Floats, masses: Floats) -> tuple[Floats, Floats]:
@@ -198,7 +198,7 @@ def weighted_moments(values: Floats, masses: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt((masses * (values - mean[:, None]) ** 2).sum(axis=1))
 
 
-def merged(moments: RecordMoments, local: Floats, count: int) -> Floats:
+def merge_nodes(moments: RecordMoments, local: Floats, count: int) -> Floats:
     """Return the local nodes, evenly spaced nodes of the core, a few beyond, and the ends of the domain, ascending."""
     (begin, end), (low, high) = moments.domain, moments.core
     beyond = [low + (begin - low) * share for share in _OUTSIDE] + [high + (end - high) * share for share in _OUTSIDE]

@@ -13,8 +13,7 @@ If the noise is log-concave, the distribution of c given y and mu is log-concave
 rejection sampling from a proposal with a flat middle and geometric tails. For other noise, c is drawn as if the noise
 were Laplace, and accepted by the ratio of the two noise laws.
 
-Source: design notes, noise-aware inference; Devroye 1986, Non-Uniform Random Variate Generation, X.2 (log-concave
-laws).
+Source: Devroye 1986, Non-Uniform Random Variate Generation, X.2 (log-concave laws); the rest is derived here.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ The law of the rates is an informative prior of the totals. Under a flat prior, 
 like many records. If the counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
 
 Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, and chains on them cost no privacy); van Dyk and
-Park 2008 (after a step with variables summed out, these variables are redrawn); design notes, HMM with naive Bayes
-emissions.
+Park 2008 (after a step with variables summed out, these variables are redrawn); the rest is derived here.
 """
 
 from __future__ import annotations

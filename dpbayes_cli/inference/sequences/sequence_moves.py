@@ -6,7 +6,7 @@ the likelihood of the noisy counts (``noisy_poisson``). Emissions of different f
 the states and rates, so they all move at once. Rates also move at once, because they are independent given the states
 and emissions.
 
-Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); design notes, noise-aware inference.
+Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); the rest is derived here.
 """
 
 from __future__ import annotations

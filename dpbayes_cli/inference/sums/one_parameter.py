@@ -6,8 +6,7 @@ and the results of both searches may be combined. Between grid points the log de
 cubics. If the number of records is not known, the likelihood is a sum over possible numbers, weighted by their
 probabilities and by the likelihood of the noisy record count.
 
-Source: design notes, noise-aware inference (p(statistic | theta) by the characteristic function, on a grid of theta);
-Bernstein and Sheldon 2018.
+Source: Bernstein and Sheldon 2018; the rest is derived here.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ during warm-up, first from a population of points that moves from the prior to t
 proposals are fixed, and the chains are independent.
 
 Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
-(the population); design notes, noise-aware inference.
+(the population); the rest is derived here.
 """
 
 from __future__ import annotations

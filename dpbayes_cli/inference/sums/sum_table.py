@@ -9,7 +9,7 @@ Each expectation is an exponential moment of S times a probability under an expo
 of Gil-Pelaez computes this probability from a few hundred frequencies, however wide the noise is. In all other cases
 the product of the characteristic functions of sum and noise is inverted directly.
 
-Source: Gil-Pelaez 1951; design notes, noise-aware inference (p(statistic | theta) by the characteristic function).
+Source: Gil-Pelaez 1951; the rest is derived here.
 """
 
 from __future__ import annotations

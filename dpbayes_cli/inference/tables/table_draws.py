@@ -9,7 +9,7 @@ If the noise is wide, counts are first drawn on a lattice whose step is small co
 random within the step; otherwise the draws are exact. Each row is tilted exponentially, so that the means of the
 convolutions are near the totals, where double precision is accurate; the tilts cancel.
 
-Source: design notes, noise-aware inference (exact integer updates); ``table_layout`` for the law.
+Source: derived here; ``table_layout`` for the law.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, log_gamma_ratio, normalize
 from dpbayes_cli.core.noisy_observation import NoisyTable
 from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums, trim_law
 from dpbayes_cli.inference.tables.table_layout import margins_of
@@ -288,6 +288,6 @@ def _draw_totals(lattice: _Lattice, law: Law, tilt: float, n_draws: int, rng: np
         logs = np.where(totals <= table.total.n, logs, -np.inf)
     if not np.isfinite(logs.max()):
         return None
-    cumulative = np.cumsum(normalized(logs))
+    cumulative = np.cumsum(normalize(logs))
     index = np.searchsorted(cumulative, rng.random(n_draws) * cumulative[-1], side="right")
     return np.asarray(points[np.minimum(index, len(points) - 1)])

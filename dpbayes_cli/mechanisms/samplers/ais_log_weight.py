@@ -30,7 +30,7 @@ class NoisyLogWeight:
         log(most / least) per feature. The log weight is computed exactly, as an integer number of grid units. Rounding
         it down to the grid adds at most one unit to D. Discrete Laplace noise of scale D / epsilon makes the log weight
         pure epsilon-DP given the points, which are charged separately.
-    Source: Neal 2001; Foulds et al. 2016, supplement; design notes, additive noise.
+    Source: Neal 2001; Foulds et al. 2016, supplement; the rest is derived here.
 
     Attributes:
         law: the noise law, in units of the grid.

@@ -58,7 +58,7 @@ def calibrated_noise(
 
     Privacy: if all weights are equal, one law is calibrated to the sensitivity of the whole statistic; otherwise see
         ``noise_by_parts``.
-    Source: design notes, budget per node.
+    Source: derived here.
     """
     parts = statistic.parts
     if len({part.weight for part in parts}) < 2:

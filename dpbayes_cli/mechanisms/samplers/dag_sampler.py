@@ -39,7 +39,7 @@ class DagSampler(Sampler):
         record takes one count from a row of a table and adds one to the same or another row. If these are two rows, the
         log ratio of one changes by T log theta_k and the log ratio of the other by T log theta_k'; each change has
         range T R / 2. If it is the same row, both changes together have range T R.
-    Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; design notes, discrete Bayes nets node by node.
+    Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; the rest is derived here.
 
     Attributes:
         laws: for each table the sampler that all of its rows share.
@@ -84,22 +84,22 @@ def discrete_sampler(
     Each table of a network gets a share of epsilon in proportion to its weight, rounded down.
 
     Privacy: the tables of a network are drawn independently, so that the costs of their ranges add up.
-    Source: Cesar and Rogers 2021; design notes, the privacy cost of a noise law.
+    Source: Cesar and Rogers 2021; the rest is derived here.
     """
     if not isinstance(model, DiscreteBayesNet):
         concentration = require_type(model, DirichletProbabilities).concentration
         law, tempering, cover_parameters = one_row(concentration, request, Decimal(1))
-        price = BoundedRange(tempering.charged, request.draws)
-        return law, price, {**tempering.plan_parameters(request), **cover_parameters}
+        cost = BoundedRange(tempering.charged, request.draws)
+        return law, cost, {**tempering.plan_parameters(request), **cover_parameters}
     epsilon, network = request.epsilon, model.network
     total_weight = sum(model.weights, Fraction(0))
-    laws, prices, tables = [], [], {}
+    laws, costs, tables = [], [], {}
     for name, concentration, weight in zip(network.names, model.concentrations, model.weights, strict=True):
         share = Fraction(epsilon) * weight / total_weight
         table_epsilon = DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))
         law, tempered, cover = one_row(concentration, replace(request, epsilon=table_epsilon), Decimal(ROWS_TOUCHED))
         laws.append(law)
-        prices.append(tempered.charged)
+        costs.append(tempered.charged)
         tables[name] = {"likelihood_power": float(tempered.likelihood_power), "range": float(tempered.spread), **cover}
     rows = tuple(math.prod(network.shape(i)[:-1]) for i in range(len(network)))
     parameters = {
@@ -108,6 +108,6 @@ def discrete_sampler(
         "tables": tables,
         "power_applies_to": request.power_applies_to,
     }
-    charged = min(epsilon, _UP_TO_15_DIGITS.create_decimal(exact_sum(prices)))
-    shares = tuple(sorted(Counter(prices).items())) if len(prices) > 1 else ()
+    charged = min(epsilon, _UP_TO_15_DIGITS.create_decimal(exact_sum(costs)))
+    shares = tuple(sorted(Counter(costs).items())) if len(costs) > 1 else ()
     return DagSampler(tuple(laws), rows, network.sizes), BoundedRange(charged, request.draws, (), shares), parameters

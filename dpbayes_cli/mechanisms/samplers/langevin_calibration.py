@@ -129,7 +129,7 @@ class Calibrator:
         power = largest_likelihood_power(lambda r: self.cost(r, tau), target, UNTEMPERED)
         if power < 1e-12:
             self.chain(1e-12, tau)
-            raise SpecError("the budget is too small for any posterior draw", where="privacy")
+            raise SpecError("the budget is too small for any posterior draw", where="privacy", hint="spend more")
         return self.chain(power, tau)
 
     def least_concentrated(self, power: float, target: float) -> CalibratedChain:
@@ -141,7 +141,7 @@ class Calibrator:
         while self.cost(power, high) > target:
             low, high = high, 2.0 * high
             if high > 1e300:
-                raise SpecError("the budget is too small for any posterior draw", where="privacy")
+                raise SpecError("the budget is too small for any posterior draw", where="privacy", hint="spend more")
         _, least = bisect_floats(lambda tau: self.cost(power, tau) > target, low, high)
         return self.chain(power, least)
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import Floats, Integers, normalized
+from dpbayes_cli.base.numeric import Floats, Integers, normalize
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, calibrate_power, weighted_moments
@@ -104,7 +104,7 @@ class LinearRegressionSampler(Sampler):
         depend on the data. Replacing a record changes the log weights by a function of range at most T * R, where R is
         ``LineCover.spread``. The sum of squares is computed exactly from the integer statistic. Rounding the log
         weights to decimals and the weights to integers adds less than ``GRID_SLACK``.
-    Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; design notes, sampling in finite precision.
+    Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; the rest is derived here.
     """
 
     slow_moments: ClassVar[bool] = True  # the lattice has up to a hundred thousand lines
@@ -184,7 +184,7 @@ class LinearRegressionSampler(Sampler):
         return [tuple(coefficients[point].tolist()) for point in self.weights(values).draw(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        masses = normalized(np.array(self.exact_logs(values), dtype=np.float64))
+        masses = normalize(np.array(self.exact_logs(values), dtype=np.float64))
         return weighted_moments(masses, self.coefficients()[:, 0])
 
     def nonprivate_sd(self, values: Sequence[int]) -> float:
@@ -233,9 +233,8 @@ def line_sampler(
     tempering = calibrate_power(request, spread, GRID_SLACK, Decimal(1))
     sampler = LinearRegressionSampler(line, n, tempering.likelihood_power, request.power_applies_to, cover)
     if 4.0 * (n + sum(line.prior_precision)) / line.variance > _MAX_LOG_TERMS:
-        raise SpecError(
-            "the variance is too small for exact draws with this number of records", where="domain.variance"
-        )
+        reason = "the variance is too small for exact draws with this number of records"
+        raise SpecError(reason, where="domain.variance", hint="mechanism: laplace")
     bottom, top = line.bounds[0]
     heights = [float(bottom + (top - bottom) * (float(end) + 1.0) / 2.0) for end in ends]
     parameters = {**tempering.plan_parameters(request), "support": heights, "resolution": cover.resolution}

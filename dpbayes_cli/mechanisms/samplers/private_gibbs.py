@@ -78,7 +78,7 @@ class PrivateGibbs(Chain):
         row of each feature's table and adds one to the same or another row. The range is 2 T log(most / least) per
         feature, see ``DagSampler``. Links: their law depends only on the public states, so that drawing them costs
         nothing.
-    Source: Foulds et al. 2016, sec. 4.1; design notes, private Gibbs sampling.
+    Source: Foulds et al. 2016, sec. 4.1; the rest is derived here.
 
     Attributes:
         structure: the public side of the model.

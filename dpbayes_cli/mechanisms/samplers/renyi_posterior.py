@@ -82,7 +82,9 @@ def largest_parameter(cost: Callable[[float], Decimal], target: Decimal) -> floa
         return 1.0
     low, _ = bisect_floats(lambda parameter: cost(parameter) <= target, 0.0, 1.0)
     if low < 1e-12:
-        raise SpecError("epsilon is too small for any posterior draw", where="privacy.epsilon")
+        raise SpecError(
+            "epsilon is too small for any posterior draw", where="privacy.epsilon", hint="spend more, or draw less"
+        )
     return low
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import Floats, normalized
+from dpbayes_cli.base.numeric import Floats, normalize
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import (
@@ -126,7 +126,7 @@ class ScalarSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the mean and standard deviation of a drawn cell's midpoint."""
-        return weighted_moments(normalized(self.logs(values)), self.cells)
+        return weighted_moments(normalize(self.logs(values)), self.cells)
 
 
 def grid_sampler(
@@ -161,7 +161,7 @@ def exact_curve(sampler: ScalarSampler) -> Points:
         at order l is [C(l S + (1 - l) S') - l C(S)] / (l - 1) + C(S'). For a fixed S it grows with |S - S'|. So only
         sums that differ by the full range of one record are compared, in both directions. The result is rounded up, and
         the effect of integer weights is added.
-    Source: design notes, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
+    Source: Geumlek et al. 2017 (the formula); the rest is derived here.
     """
     _, _, steps = sampler.model.grid
     pairs = (sampler.n_records - 1) * steps + 1

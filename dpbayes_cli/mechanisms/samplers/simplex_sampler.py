@@ -81,7 +81,7 @@ class SimplexSampler(Sampler):
     Privacy: replacing a record divides the weight of a point theta by theta_i^T and multiplies it by theta_j^T. The log
         of this factor varies over the lattice by at most T R, where R is ``SharesCover.spread``. The rounding of
         decimals adds less than ``LATTICE_SLACK``.
-    Source: Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 Lemma 2; design notes, truncated Dirichlet.
+    Source: Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 Lemma 2; the rest is derived here.
     """
 
     cover: SharesCover

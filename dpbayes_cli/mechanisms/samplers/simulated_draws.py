@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpbayes_cli.base.numeric import Floats, normalized
+from dpbayes_cli.base.numeric import Floats, normalize
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
@@ -61,7 +61,7 @@ def simulate_conjugate(
 def _draw_cells(sampler: ScalarSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     low, high = sampler.support
     width = (high - low) / sampler.n_cells
-    cells = rng.choice(sampler.n_cells, size, p=normalized(sampler.logs(values)))
+    cells = rng.choice(sampler.n_cells, size, p=normalize(sampler.logs(values)))
     return np.asarray(low + width * (cells + rng.random(size)))[:, None]
 
 

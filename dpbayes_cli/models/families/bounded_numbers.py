@@ -118,7 +118,7 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior, Gro
 
         Privacy: see ``sum_statistic``: the L1 sensitivity is the number of grid steps, or twice this number if a record
             may be the null record.
-        Source: design notes, integer statistics on a public grid.
+        Source: derived here.
         """
         return sum_statistic(self.column, policy)
 

@@ -145,7 +145,7 @@ class ConvexLossModel(Model):
             ``slope_bound`` and ``curvature_bound``. Hence the gradient of one record's loss has norm at most
             slope_bound * c, its Hessian has norm at most curvature_bound * c^2, and the sum of n Hessians has norm at
             most n * curvature_bound * c^2. An invalid record adds nothing.
-        Source: design notes, posteriors of convex losses.
+        Source: derived here.
         """
         c = self.design.row_norm
         return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)

@@ -153,7 +153,7 @@ class DiscreteBayesNet(ConjugatePosterior):
 
         Privacy: see ``table_statistic``: the L1 sensitivity of |I| tables is 2 |I| under replace-one, |I| under
             add-remove.
-        Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; design notes, discrete Bayes nets.
+        Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; the rest is derived here.
         """
         return table_statistic(self.network, self.variables, self.weights, policy)
 
@@ -298,7 +298,7 @@ def table_statistic(
         replace-one, at most two cells of each table change by 1, so that the table changes by at most 2 in L1 and
         sqrt(2) in L2; T tables together change by at most 2 T and sqrt(2 T). Two records that differ in every variable
         attain these bounds. Under add-remove, each table changes by at most 1; any valid record attains this.
-    Source: design notes, discrete Bayes nets.
+    Source: derived here.
     """
     add_remove = policy.neighbors is Neighbors.ADD_REMOVE
     per_table = 1 if add_remove else 2

@@ -189,7 +189,7 @@ class GroupedModel(NoisyStatistics):
             each component. Within one group, two records differ by (2 d, d s, 0) with d = v - w and |s| = |v + w| <= 2
             - |d|. The larger one of these is 2 |d| <= 4, and their sum at most 4 |d| - d^2 <= 4, so that (4, 0, 0)
             costs at least as much.
-        Source: design notes, groups.
+        Source: derived here.
         """
         add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
         keys = self.keys if self.key_delta is None else ("one key", "another key")
@@ -225,7 +225,6 @@ class GroupedModel(NoisyStatistics):
         return Statistic(names, (sums,), l1, witness, squared, largest_change=largest, shifts=shifts)
 
     def _cells_of(self, keys: Sequence[str], group: int) -> tuple[str, ...]:
-        """Return the cells of a record of a group in the columns of keys."""
         return (keys[group],) if self.parents is None else (keys[group], self.parents.keys[group])
 
     def observation(

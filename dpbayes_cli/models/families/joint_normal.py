@@ -98,7 +98,7 @@ class JointNormal(NoisyStatistics):
         """Return the sums of values, squares and products; also the number of valid records, if that number is private.
 
         Privacy: see ``second_moments``: the L1 sensitivity is (D + 1)^2 S^2 for D columns and S grid steps.
-        Source: design notes, integer statistics on a public grid.
+        Source: derived here.
         """
         return second_moments(self.columns, policy)
 

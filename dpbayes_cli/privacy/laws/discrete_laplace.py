@@ -77,7 +77,7 @@ class DiscreteLaplace(OpenDPNoise):
 
         Privacy: the noise of the components is independent, so that the costs of a shift are the sums of the costs of
             its components.
-        Source: design notes, the privacy cost of a noise law.
+        Source: derived here.
         """
         epsilon = round_up_fraction(self.cost(max(sum(map(abs, shift)) for shift in shifts)))
         epsilon = max(epsilon, SMALLEST_EPSILON)

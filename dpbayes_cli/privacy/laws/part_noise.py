@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 _ONE_ORDER = (ZeroConcentrated.kind, GaussianDP.kind)
-"""The kinds of guarantee for which the shift of the largest rho costs most in every notion of privacy."""
+"""Kinds of guarantee whose cost grows with rho in every notion of privacy: the shift of the largest rho costs most."""
 
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
@@ -32,7 +32,7 @@ class PartNoise(NoiseLaw):
     Privacy: the parts have independent noise, so that the epsilons of discrete Laplace parts add up, and so do the rhos
         of discrete Gaussian parts and the squared mus of rounded Gaussian parts. The sum is the budget that was divided
         among the parts.
-    Source: design notes, budget per node; basic composition.
+    Source: derived here, by basic composition.
 
     Attributes:
         laws: one law per part.
@@ -149,7 +149,7 @@ def noise_by_parts(
     """Divide a budget among parts in proportion to their weights, and calibrate the law of each part to its share.
 
     Privacy: the shares add up to at most the total.
-    Source: design notes, budget per node.
+    Source: derived here.
     """
     total_weight = sum(weights, Fraction(0))
     laws = []

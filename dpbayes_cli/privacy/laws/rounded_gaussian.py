@@ -36,8 +36,7 @@ class RoundedGaussian(OneScaleNoise):
     Privacy: exactly mu-GDP with mu = Delta / scale if the noise is added independently to every component of an integer
         statistic whose L2 sensitivity is at most Delta. For an integer S, S + round(scale * N) is round(S + scale * N),
         which is computed from the output of the Gaussian mechanism alone.
-    Source: Dong, Roth and Su 2022, sec. 2 (the Gaussian mechanism, post-processing); design notes, exact noise for
-        Gaussian DP.
+    Source: Dong, Roth and Su 2022, sec. 2 (the Gaussian mechanism, post-processing); the rest is derived here.
     """
 
     kind: ClassVar[str] = "rounded-gaussian"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.base.numeric import normalize
 from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 from dpbayes_cli.inference.groups.binary import BinaryPrior, infer_binary
 from dpbayes_cli.inference.groups.component_noise import component_noise
@@ -64,7 +64,7 @@ def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> No
         table, _ = pairs.grid.tables(law.part(slice(i, i + 1)))
         below = beta_cdf_tables(thresholds, float(law.a[i]), float(law.b[i]), s, f)
         conditional.append((pairs.sums(below * table) / pairs.sums(table))[:, pairs.pair_of].T)
-    weights = [normalized(logs), normalized(prior.log_density(points) + pairs.log_likelihood(law))]
+    weights = [normalize(logs), normalize(prior.log_density(points) + pairs.log_likelihood(law))]
     exact, ours = (
         w[:, None, None] * np.diff(np.array(each), axis=2, prepend=0.0, append=1.0)
         for w, each in zip(weights, (cdfs, conditional), strict=True)

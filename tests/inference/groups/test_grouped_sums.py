@@ -19,7 +19,7 @@ from dpbayes_cli.inference.groups.noisy_normal import relative_density
 from dpbayes_cli.inference.groups.population import draw_coordinates, normal_weights, prior_weights
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.size_law import log_sizes
-from dpbayes_cli.inference.groups.sum_nodes import equidistributed, log_size_weights, number_nodes
+from dpbayes_cli.inference.groups.sum_nodes import distribute_evenly, log_size_weights, number_nodes
 from dpbayes_cli.models.families.gamma_numbers import PoissonCounts
 from dpbayes_cli.models.families.normal_numbers import NormalNumbers
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
@@ -141,7 +141,7 @@ def test_nodes_of_sizes_add_up_what_all_integers_add_up() -> None:
 
 def test_equidistributed_nodes_are_quantiles() -> None:
     nodes = np.linspace(-8.0, 8.0, 2001)[None]
-    result = equidistributed(nodes, stats.norm.pdf(nodes), 21, 0.0)
+    result = distribute_evenly(nodes, stats.norm.pdf(nodes), 21, 0.0)
     np.testing.assert_allclose(result[0, 1:-1], stats.norm.ppf(np.linspace(0.0, 1.0, 21)[1:-1]), atol=1e-3)
 
 
