@@ -237,9 +237,10 @@ class DesignMatrix:
             self.blocks.append((self.rows.design.rows(valid[:, :-1], self.expected), self.targets(valid[:, -1])))
 
     def targets(self, codes: Integers) -> Floats:
-        """Return the target of each record: the code of its level, or its number scaled from the bounds to [-1, 1]."""
-        if isinstance(self.rows.target, NumericColumn):
-            return Feature(self.rows.target).scaled(codes)
+        """Return the target of each record: the code of its level, a count, or a number scaled to [-1, 1]."""
+        target = self.rows.target
+        if isinstance(target, NumericColumn) and not target.integers:
+            return Feature(target).scaled(codes)
         return np.asarray(codes, dtype=np.float64)
 
 

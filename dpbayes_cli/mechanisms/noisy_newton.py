@@ -20,7 +20,7 @@ from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, Witness
 from dpbayes_cli.mechanisms.samplers.stated_mu import BELOW_TARGET, MuOptions, stated_mu
-from dpbayes_cli.models.families.convex_loss import CurvedLossModel
+from dpbayes_cli.models.families.curved_loss import CurvedLossModel
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
@@ -39,7 +39,8 @@ _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 class NoisyNewton(Mechanism):
     """Release noisy gradients and Hessians of the log likelihood at four public points.
 
-    The first point is zero. Each other point is an estimate from the noisy numbers of the rounds before it.
+    The first point is public; for two classes it is zero. Each other point is an estimate from the noisy numbers of the
+    rounds before it.
 
     Privacy: mu-Gaussian differential privacy. Each round is a rounded Gaussian mechanism on an integer statistic, whose
         sensitivity is the same at every point; see ``sensitivities``. Points are post-processing. Under adaptive
@@ -85,7 +86,7 @@ class NoisyNewton(Mechanism):
             design=regression.design,
             target=regression.target,
             loss=regression.curved_loss,
-            precision=regression.precision,
+            prior=regression.prior,
             policy=policy,
         )
 
@@ -104,7 +105,7 @@ class NoisyNewton(Mechanism):
     ) -> NoisyDerivatives:
         rows = self.rows(model, policy)
         if not rows.are_points(points, len(released)):
-            raise VerificationError("points: expected one point for each round, the first of them zero")
+            raise VerificationError("points: expected one point for each round, the first of them public")
         return rows.observation(released, noise.scales(len(released)), points, n_records)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
@@ -156,7 +157,7 @@ def rounds(
     points: list[Point] = []
     for i in range(len(SHARES)):
         seen = rows.observation(values, scales[: i * size], points, n_records)
-        points.append(point_of(next_point(seen)))
+        points.append(point_of(next_point(seen)) if points else rows.first_point)
         parts = slice(i * per_round, (i + 1) * per_round)
         values += add_noise(PartNoise(noise.laws[parts], noise.sizes[parts]), derivatives(points[-1]))
     return values, points

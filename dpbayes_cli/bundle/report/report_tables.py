@@ -97,7 +97,7 @@ def meanings_table(document: ReleaseDocument) -> ReportTable:
 
 
 def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals | None = None) -> ReportTable:
-    """Return odds ratios with their intervals; without any, there are no rows."""
+    """Return ratios with their intervals; without any, there are no rows."""
     shown = intervals or stored_intervals(document)
     stated = {} if isinstance(document.effects, UnsetType) else document.effects
     samples, rows = shown.samples, []
@@ -107,8 +107,8 @@ def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals 
         if samples is not None:
             ends = np.quantile(effect.of_samples(samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
         rows.append([effect.name, *("-" if end is None else f"{end:.3g}" for end in ends)])
-    columns = ["odds ratio", shown.heads[0], "median", shown.heads[1]]
-    return ReportTable("Odds ratios", columns, rows, len(rows), "release.json")
+    columns = [next((effect.kind for effect in model.effects), ""), shown.heads[0], "median", shown.heads[1]]
+    return ReportTable("Effects in the units of the data", columns, rows, len(rows), "release.json")
 
 
 def posterior_table(

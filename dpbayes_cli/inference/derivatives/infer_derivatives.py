@@ -47,7 +47,7 @@ def infer_derivatives(
     run = run_until_converged(chains.run, coefficients, length, effort)
     flat = run.draws.transpose(1, 0, 2).reshape(-1, density.size)  # every prefix has draws of all chains
     information = density.information(flat[:: max(len(flat) // 256, 1)]).mean(axis=0)
-    data_variance = np.diag(np.linalg.inv(information + observation.precision * np.eye(density.width)))
+    data_variance = np.diag(np.linalg.inv(information + observation.prior.precision))
     return Posterior(
         summarize_draws(coefficients(flat), data_variance),
         coefficients(flat)[:n_draws],
@@ -65,18 +65,15 @@ def infer_derivatives(
 def next_point(observation: NoisyDerivatives) -> Floats:
     """Return the next public point: the posterior mode of the coefficients given the rounds so far.
 
-    It is a function of released numbers and never fails: where no mode is found, it is the last point. Without rounds
-    it is zero.
+    It is a function of released numbers and never fails: where no mode is found, it is the last point.
     """
-    if not len(observation.points):
-        return np.zeros(observation.design.width)
     with np.errstate(all="ignore"):
         try:
             wide = observation.design.width > MAX_CHAIN_WIDTH
             point = mean_coefficients(observation) if wide else find_mode(observation).coefficients
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             point = observation.points[-1]
-    return point if np.isfinite(point).all() else np.zeros(observation.design.width)
+    return point if np.isfinite(point).all() else observation.points[-1]
 
 
 def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]:

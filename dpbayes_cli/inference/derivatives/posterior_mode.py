@@ -88,13 +88,14 @@ def plug_in(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
     hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
     curvatures, vectors = np.linalg.eigh(hessian)
     hessian = (vectors * np.maximum(curvatures, 0.0)) @ vectors.T
-    covariance = np.linalg.inv(hessian + observation.precision * np.eye(len(point)))
-    return covariance @ (gradient + hessian @ point), covariance
+    prior = observation.prior
+    covariance = np.linalg.inv(hessian + prior.precision)
+    return covariance @ (gradient + hessian @ point + prior.precision @ prior.location), covariance
 
 
 def _first_base(observation: NoisyDerivatives, n: float) -> BaseLaw:
-    """Return a base law from the first round, at coefficients 0, where the curvature is the same for all records."""
-    curvature = n * float(observation.loss.curvature(np.zeros(1))[0])
+    """Return a base law from the first round, where the curvature is the same for all records."""
+    curvature = n * _first_curvature(observation)
     return base_from_moments(
         observation.design, observation.hessians[0] / curvature, float(observation.hessian_sds[0, 0]) / curvature
     )
@@ -103,7 +104,12 @@ def _first_base(observation: NoisyDerivatives, n: float) -> BaseLaw:
 def _guess_count(observation: NoisyDerivatives) -> float:
     if observation.total.kind != "unbounded":
         return float(observation.total.n)
-    curvature = float(observation.loss.curvature(np.zeros(1))[0])
+    curvature = _first_curvature(observation)
     if observation.design.intercept:
         return max(float(observation.hessians[0, 0, 0]) / curvature, 10.0)
     return max(float(np.trace(observation.hessians[0])) / (curvature * observation.design.radius**2), 10.0)
+
+
+def _first_curvature(observation: NoisyDerivatives) -> float:
+    """Return the curvature of a record in the first round, whose point has the intercept alone."""
+    return float(observation.loss.curvature(observation.points[0].sum(keepdims=True))[0])

@@ -11,6 +11,7 @@ import pytest
 from scipy.special import expit
 
 from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.design import Design, Feature
 from dpbayes_cli.core.losses import LogisticLoss, ProbitLoss
@@ -22,7 +23,6 @@ from dpbayes_cli.inference.solve import infer
 from tests.inference.derivatives.derivative_studies import Cell, Kind, naive, simulated, study
 
 N = 400
-ROUNDS = ("points", "gradients", "hessians", "gradient_sds", "hessian_sds")
 TWO_LEVELS = Design((Feature(Column("x", ("a", "b"))),), intercept=False)
 
 
@@ -37,7 +37,15 @@ def two_level_observation() -> NoisyDerivatives:
         [np.diag(sizes * m * (1.0 - m) + sd * z) for m, z, (sd, _) in zip(means, noise, hessian_sds, strict=True)]
     )
     return NoisyDerivatives(
-        TWO_LEVELS, LogisticLoss(), 0.5, points, gradients, hessians, gradient_sds, hessian_sds, RecordCount("known", N)
+        TWO_LEVELS,
+        LogisticLoss(),
+        CoefficientLaw.common(2, 0.5),
+        points,
+        gradients,
+        hessians,
+        gradient_sds,
+        hessian_sds,
+        RecordCount("known", N),
     )
 
 
@@ -54,7 +62,7 @@ def quadrature(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
         shift = size[None, :, None] * (mean[..., None] - expit(observation.points[:, j]))
         rest = observation.gradients[:, j] - shift
         log_density -= 0.5 * np.einsum("...i,...ij,...j", rest, np.linalg.inv(covariance), rest)
-        log_density -= 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * observation.precision * beta[:, None] ** 2
+        log_density -= 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * 0.5 * beta[:, None] ** 2
         curvature = expit(observation.points[:, j]) * expit(-observation.points[:, j])
         hessians = (observation.hessians[:, j, j] - np.outer(size, curvature)) / observation.hessian_sds[:, 0]
         densities.append(np.exp(log_density - 0.5 * (hessians**2).sum(axis=1)))
@@ -96,7 +104,6 @@ def test_gradients_are_those_of_the_density(kind: str) -> None:
 def test_the_next_point_is_finite_whatever_was_released(kind: Literal["mixed", "categorical"], size: float) -> None:
     rng = np.random.default_rng(3)
     _, observation = simulated(Cell(kind, 7 if kind == "categorical" else 3, 50, 1.0), rng)
-    assert not next_point(replace(observation, **{name: getattr(observation, name)[:0] for name in ROUNDS})).any()
     hostile = replace(
         observation, gradients=size * rng.standard_normal(observation.gradients.shape), hessians=-observation.hessians
     )
