@@ -236,6 +236,7 @@ class NoisyGroups:
         threshold: the rule by which these groups were published; None if all groups were.
         parents: for each group the index of the larger group that contains it, from 0, shape (n_groups,); None if there
             are no larger groups.
+        spread: how much the groups' parameters may differ a priori, as a multiple of the default.
     """
 
     outcome: GroupedCounts | GroupedSums | GroupedMoments
@@ -243,6 +244,7 @@ class NoisyGroups:
     noise: NoiseLaw
     threshold: KeyThreshold | None = None
     parents: Integers | None = None
+    spread: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

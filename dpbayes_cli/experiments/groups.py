@@ -16,6 +16,7 @@ from dpbayes_cli.core.section import Positive
 from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import DROPPED, CoinCase, SimulatedStudy, plan_release, with_errors
+from dpbayes_cli.inference.groups.binary import draw_correlations
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, Pooling
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
 from dpbayes_cli.models.families.grouped import GroupedModel
@@ -57,7 +58,7 @@ class GroupsCase(CoinCase, frozen=True, kw_only=True):
         """Return the parameters of the law of the rates; see ``binary`` for the prior."""
         if self.true_alpha is not None and self.true_beta is not None:
             return self.true_alpha, self.true_beta
-        mean, rho = rng.beta(self.alpha, self.beta), rng.uniform()
+        mean, rho = rng.beta(self.alpha, self.beta), float(draw_correlations(1.0, 1, rng)[0])
         kappa = (1.0 - rho) / rho
         return max(mean * kappa, _LEAST), max((1.0 - mean) * kappa, _LEAST)
 

@@ -26,7 +26,7 @@ class Effort:
         ess: the smallest effective sample size, in bulk and tails, at which chains may stop.
         more: how many times the limit on the length of chains is multiplied by ``MORE``. With the same generator, the
             same chains are continued.
-        mcmc_sweeps: the number of sweeps of each chain after warm-up; only for hidden Markov models.
+        mcmc_sweeps: the limit of the sweeps of each chain after warm-up; only for hidden Markov models.
         state_sampler: whether the states of a sequence are drawn together (``blocked``), or one after the other with
             the transitions integrated out (``collapsed``); only for hidden Markov models.
     """
@@ -34,7 +34,7 @@ class Effort:
     summary_draws: int = 1 << 15
     ess: float = 400.0
     more: int = 0
-    mcmc_sweeps: int = 120
+    mcmc_sweeps: int = 2000
     state_sampler: Literal["blocked", "collapsed"] = "blocked"
 
     @property

@@ -26,7 +26,7 @@ from dpbayes_cli.core.private_tree import Edge, PrivateTree
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.sources.packed_codes import CodeReader
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.spec.groups_section import read_release_file
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price

@@ -27,7 +27,7 @@ DIGESTS = {
     "adversarial-data": "726b6f526f982559",
     "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964",
-    "groups": "91f2d892b7e92483",
+    "groups": "46f111fba43c6019",
     "regression-accuracy": "c8b43632c96c2688",
     "synthetic": "450898da5f897a78",
     "linear-regression, whole": "eecb64e62ac21de9",

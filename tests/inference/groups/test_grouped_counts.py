@@ -181,7 +181,7 @@ def test_categories_have_calibrated_margins() -> None:
     posterior = infer_groups(simulated.observation, "partial", 200, rng)
     inside = (posterior.quantiles[:, :, 0] <= simulated.theta) & (simulated.theta <= posterior.quantiles[:, :, 2])
     assert 0.85 < inside.mean() < 0.95
-    assert np.abs(posterior.means.sum(axis=1) - 1.0).max() < 0.2
+    assert np.allclose(posterior.means.sum(axis=1), 1.0)
     assert posterior.hyperparameters == ("mean 0", "mean 1", "mean 2", "sd 0", "sd 1", "sd 2", "records")
     assert np.abs(posterior.draws.mean(axis=0)[:3] - [0.2, 0.3, 0.5]).max() < 0.05
     assert np.allclose(posterior.draw(5, rng).sum(axis=2), 1.0)
