@@ -29,6 +29,7 @@ _IN_MODULES = {
     "Schedule": ("schedules", "ScheduledReleases"),
     "analyze": ("analyses", "analyze"),
     "combine": ("combined", "combine"),
+    "compose": ("composed", "compose"),
     "plan": ("request", "plan"),
     "synthesize": ("analyses", "synthesize"),
 }

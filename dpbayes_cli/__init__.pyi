@@ -4,7 +4,7 @@ from dpbayes_cli.api.accounts import Accounts as Ledger
 from dpbayes_cli.api.analyses import analyze as analyze
 from dpbayes_cli.api.analyses import synthesize as synthesize
 from dpbayes_cli.api.combined import combine as combine
-from dpbayes_cli.api.released import compose as compose
+from dpbayes_cli.api.composed import compose as compose
 from dpbayes_cli.api.released import evaluate as evaluate
 from dpbayes_cli.api.released import infer as infer
 from dpbayes_cli.api.released import load_bundle as load_bundle

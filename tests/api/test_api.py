@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import dpbayes_cli as dpb
-from dpbayes_cli.api import accounts, analyses, combined, released, request, schedules
+from dpbayes_cli.api import accounts, analyses, combined, composed, released, request, schedules
 from dpbayes_cli.base import errors
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.privacy import guarantee
@@ -196,7 +196,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "module",
-    [accounts, analyses, combined, errors, guarantee, released, request, schedules],
+    [accounts, analyses, combined, composed, errors, guarantee, released, request, schedules],
     ids=lambda each: each.__name__,
 )
 def test_examples_in_docstrings_run(module: ModuleType, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
