@@ -68,6 +68,9 @@ SCRIPTS = {
     "how-to/messy-files.md": ":",
     "how-to/noisy-tables.md": "printf 'region,yes,no\\nnorth,20,30\\nsouth,31,9\\n' > noisy.csv",
     "how-to/privacy-units.md": ":",
+    "how-to/regression.md": "dpbayes release --spec configs/releases/clinic-regression.yaml --out clinic &&"
+    "cp clinic.csv earlier.csv && dpbayes release earlier.csv --spec configs/releases/clinic-regression.yaml "
+    "--dataset earlier --out earlier",
     "how-to/several-analysts.md": ":",
     "how-to/unknown-bounds.md": ":",
     "explanation/budgets.md": ":",
