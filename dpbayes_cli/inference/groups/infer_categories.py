@@ -153,7 +153,7 @@ def _sample(
         if published is not None:
             sizes = np.array([(law.mean, law.shape) for law in laws])
             result = result - len(some) * published.log_probability(*sizes.T)
-        return np.asarray(result)
+        return np.nan_to_num(result, nan=-1e300, neginf=-1e300)
 
     starts = prior.starts(observed[some], observed.shape[1] * observation.noise.variance)
     n_points = int(np.clip(_EVALUATIONS // len(some), _FEWEST_POINTS, _MOST_POINTS))
