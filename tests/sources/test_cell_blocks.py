@@ -13,8 +13,8 @@ import pytest
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources import lines
+from dpbayes_cli.sources.code_readers import CodeReader, NumberReader
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source_for import source_for
 from tests.sources.reference import cells_of, code_of, physical_lines, with_hidden_newlines

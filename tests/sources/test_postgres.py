@@ -13,8 +13,8 @@ from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.base.postgres_address import parse_table_address
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.statistic import CountAt, Statistic
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.postgres import PostgresSource
 from tests.conftest import Cli
 from tests.postgres_server import Server
