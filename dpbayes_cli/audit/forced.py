@@ -147,7 +147,7 @@ def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, me
     places: list[tuple[Any, str, Any]] = [
         (CellWeights, "draw", _method(outcomes.cells)),
         (SimplexLattice, "draw", _method(outcomes.points)),
-        *((noise_law_type(kind), "release", _method(outcomes.noise)) for kind in noise_law_kinds()),
+        *((law, "release", _method(outcomes.noise)) for law in _noise_laws()),
         (private_gibbs, "choose", outcomes.states),
         (barker_kernel, "choose_index", outcomes.step),
         (map_mechanism, "permute_and_flip", outcomes.flip),
@@ -163,6 +163,11 @@ def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, me
             setattr(owner, name, stand_in)
         released = privatize(planned, evidence)
     return DictatedRun(tuple(outcomes.elements), tuple(released_numbers(released)))
+
+
+@lru_cache(maxsize=1)
+def _noise_laws() -> list[type[NoiseLaw]]:
+    return [noise_law_type(kind) for kind in noise_law_kinds()]
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:

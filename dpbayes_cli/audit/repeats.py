@@ -31,7 +31,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
-from dpbayes_cli.workflow.release import privatize
+from dpbayes_cli.workflow.release import privatize, privatize_often
 
 SMALLEST_P = 1e-11
 """Significance level of each test; an audit makes at most 10,000 tests, so its false-alarm rate is at most 1e-7."""
@@ -72,7 +72,7 @@ def draw_releases(planned: PlannedRelease, evidence: ExactEvidence, n_draws: int
     """
     final_step = planned.plan.final_step
     if not final_step.law.draws_at_once:
-        return np.asarray([released_numbers(privatize(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
+        return np.asarray([*map(released_numbers, privatize_often(planned, evidence, n_draws))], dtype=np.float64)
     rows: list[list[float]] = []
     while len(rows) < n_draws:
         size = min(_MAX_BATCH, n_draws - len(rows)) * final_step.draws

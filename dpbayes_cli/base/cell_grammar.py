@@ -107,5 +107,5 @@ def check_levels(levels: Sequence[str]) -> None:
         if len(level.encode("utf-8")) > MAX_CELL_BYTES:
             raise ValueError(f"{level[:20]!r}... is longer than {MAX_CELL_BYTES} bytes")
         if normal_cell(level) in seen:
-            raise ValueError(f"{seen[normal_cell(level)]!r} and {level!r} mean the same cell")
+            raise ValueError(f"{seen[normal_cell(level)]!r} and {level!r} mean the same cell; leave one out")
         seen[normal_cell(level)] = level

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import DpbayesError
 
 if TYPE_CHECKING:
     import duckdb
-    from numpy.typing import NDArray
 
-
-_BLOCK_VECTORS = 64  # the number of DuckDB vectors in a block; together they hold 131,072 rows
 _INTERRUPT_SECONDS = 10.0  # longest time to wait for an interrupted query to end
 
 
@@ -52,72 +50,49 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
         raise failure from None
 
 
-def use_one_thread(engine: duckdb.DuckDBPyConnection) -> AbstractContextManager[None]:
-    """Make the engine use one thread, which needs less memory."""
-    return _setting(engine, "threads", "1")
-
-
-def keep_join_order(engine: duckdb.DuckDBPyConnection) -> AbstractContextManager[None]:
-    """Make the engine keep the right side of each join in memory, and stream the left side."""
-    return _setting(engine, "disabled_optimizers", "'join_order,build_side_probe_side'")
-
-
 @contextmanager
-def _setting(engine: duckdb.DuckDBPyConnection, name: str, value: str) -> Iterator[None]:
+def use_one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Make the engine use one thread, which needs less memory."""
     import _duckdb
 
-    engine.execute(f"SET {name} = {value}")
+    engine.execute("SET threads = 1")
     try:
         yield
     finally:
         with suppress(_duckdb.Error):  # the block may have ended because the engine was interrupted
-            engine.execute(f"RESET {name}")
+            engine.execute("RESET threads")
 
 
-def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], None]) -> list[tuple[Any, ...]]:
-    """Run a query and return its rows; if this thread is interrupted, call ``abort``, which must end the query."""
-    rows: list[tuple[Any, ...]] = []
-    _run_in_thread(lambda: rows.extend(engine.execute(query).fetchall()), abort)
-    return rows
+@contextmanager
+def rows_as_csv(engine: duckdb.DuckDBPyConnection, query: str) -> Iterator[BinaryIO]:
+    """Run a query in a thread, so that signals are handled meanwhile, and yield a stream of its rows as CSV.
 
+    A cell with a line feed is quoted. An error of the engine is raised when the block ends, so the rows that were read
+    must not be used before. If the block is left early, the query is interrupted.
+    """
+    reader, writer = os.pipe()
+    errors: list[Exception] = []
 
-def stream(
-    engine: duckdb.DuckDBPyConnection,
-    query: str,
-    abort: Callable[[], None],
-    take: Callable[[Sequence[NDArray[Any]]], None],
-) -> None:
-    """Run a query like ``fetch``, but pass its rows to ``take`` in blocks, one array per column, to save memory."""
-
-    def work() -> None:
-        engine.execute(query)
-        while len(block := engine.fetch_df_chunk(_BLOCK_VECTORS)):
-            take([block[name].to_numpy() for name in block.columns])
-
-    _run_in_thread(work, abort)
-
-
-def _run_in_thread(action: Callable[[], None], abort: Callable[[], None]) -> None:
-    """Run an action in its own thread, so that signals are handled while the engine reads."""
-    failure: list[BaseException] = []
-
-    def work() -> None:
+    def write() -> None:
         try:
-            action()
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-            failure.append(error)
+            engine.execute(f"COPY ({query}) TO '/dev/fd/{writer}' (FORMAT csv, HEADER false)")
+        except Exception as error:  # noqa: BLE001 - raised again in the thread that reads
+            errors.append(error)
+        finally:
+            os.close(writer)
 
-    worker = Thread(target=work, name="engine", daemon=True)
-    worker.start()
+    worker = Thread(target=write, name="engine", daemon=True)
     try:
-        while worker.is_alive():
-            worker.join(0.5)
+        with open(reader, "rb") as stream:  # noqa: PTH123 - a descriptor
+            worker.start()
+            yield stream
     except BaseException:
-        abort()
-        worker.join(_INTERRUPT_SECONDS)
+        engine.interrupt()
         raise
-    if failure:
-        raise failure[0]
+    finally:
+        worker.join(_INTERRUPT_SECONDS)
+    if errors:
+        raise errors[0]
 
 
 def version() -> str:

@@ -77,7 +77,12 @@ def analyze(
     valid_records = _valid_records(spec, model, observation, n_records)
     if isinstance(observation, NoisyGroups):
         return replace(
-            _analyze_groups(require_type(model, NoisyStatistics), observation, seed, **options),
+            _analyze_groups(
+                require_type(model, NoisyStatistics),
+                replace(observation, spread=options.pop("spread")),
+                seed,
+                **options,
+            ),
             valid_records=valid_records,
         )
     method, samples = options.pop("method"), options.pop("samples")

@@ -163,7 +163,8 @@ def read_receipt(path: Path) -> Mark:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         mark = None
     if mark is None or type(mark.sequence) is not int or mark.sequence < 1 or not isinstance(mark.hash, str):
-        raise VerificationError(f"{str(path)!r} is not a receipt: it states no entry of a ledger")
+        hint = "name a bundle, or what dpbayes release --json printed"
+        raise VerificationError(f"{str(path)!r} is not a receipt: it states no entry of a ledger", hint=hint)
     return mark
 
 

@@ -40,7 +40,6 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
     Prints encoding, separator, columns and ranges, the cells that a spec would not read, and what to do about them.
     Nothing is written or charged.
     """
-    from dpbayes_cli.sources.column_profile import share_done
     from dpbayes_cli.sources.location import locate
     from dpbayes_cli.spec.release_spec import build_spec, convert_layout
     from dpbayes_cli.workflow.file_check import check_file
@@ -56,7 +55,7 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
     column, model = document.get("column"), document.get("model")
     layout = convert_layout(document.get("source", {}))
     try:
-        with reading_shown(share_done, "checking"):
+        with reading_shown("checking"):
             stated = [column] if isinstance(column, str) else []
             named = model if isinstance(model, str) else None
             check = check_file(locate(data), spec, stated, layout, named, _stated_protection(document))

@@ -46,16 +46,13 @@ def delayed_bar(description: str) -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def reading_shown(share: Callable[[], float | None] | None = None, description: str = "reading") -> Iterator[None]:
-    """Show how much of a file has been read, which reveals nothing about its records.
-
-    ``share`` returns the share that has been read, or None if it is unknown; by default, that of the file's bytes.
-    """
+def reading_shown(description: str = "reading") -> Iterator[None]:
+    """Show how much of a file has been read, which reveals nothing about its records."""
     if not has_terminal():
         yield
         return
     done = Event()
-    thread = Thread(target=_show, args=(done, share, description), name="progress", daemon=True)
+    thread = Thread(target=_show, args=(done, description), name="progress", daemon=True)
     thread.start()
     try:
         yield
@@ -69,14 +66,13 @@ def has_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty() and verbosity() >= 0
 
 
-def _show(done: Event, share_done: Callable[[], float | None] | None, description: str) -> None:
+def _show(done: Event, description: str) -> None:
     from dpbayes_cli.sources.location import share_read
 
-    share_done = share_done or share_read
     pause = _FIRST_SECONDS
     with ExitStack() as shown:
         update = None
         while not done.wait(pause):
             update, pause = update or shown.enter_context(progress_bar()), _UPDATE_SECONDS
-            share = share_done()  # None for a table, a pipe, or a file that another library reads
+            share = share_read()  # None for a table, a pipe, or a file that another library reads
             update(completed=share, description=description, visible=bool(share))

@@ -49,13 +49,16 @@ def _parse_list(text: str) -> list[str]:
     return [item.strip() for item in row]
 
 
-def _parse_pairs(text: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
+def _parse_pairs(text: str) -> dict[str, Any]:
+    """Parse key=value,key=value; the key may be two names, as in mean.age=0.5."""
+    pairs: dict[str, Any] = {}
     for item in text.split(","):
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip() or key.strip() in pairs:
+        key, equals, value = map(str.strip, item.rpartition("="))
+        section, dot, name = key.partition(".")
+        within = pairs.setdefault(section, {}) if dot else pairs
+        if not equals or not key or not isinstance(within, dict) or (name or section) in within:
             raise click.BadParameter(f"{text!r} is not of the form key=value,key=value, with each key once")
-        pairs[key.strip()] = value.strip()
+        within[name or section] = value
     return pairs
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.design import DesignMatrix, DesignRows
 from dpbayes_cli.core.losses import CurvedLoss
@@ -23,10 +24,12 @@ Point = tuple[int, ...]  # coefficients, in units of 1 / ONE
 ONE = 1 << 10
 """The integer that stands for 1 in rows and points."""
 TOP = 1 << 15
-"""The integer that stands for the largest slope at a point, and for the largest curvature."""
+"""The integer that stands for the largest slope and for the largest curvature of any record at a point."""
 _LARGEST_COEFFICIENT = 32 * ONE
 _LARGEST_PREDICTOR = 16 * ONE
 """Slopes and curvatures are tabulated for linear predictors of this size; beyond, they are those at the end."""
+_LEAST_CURVATURE = 1e-4
+"""The integer ``TOP`` stands for at least this fraction of the largest curvature at any point."""
 _CHUNK = 1 << 14
 """The number of records whose products are added in doubles: integers below 2^53, so that every sum is exact."""
 
@@ -42,7 +45,7 @@ class DerivativeRows(DesignRows):
     """The rows and targets from which gradients and Hessians are computed.
 
     A row of the design becomes a row X of integers: its entries times ``ONE``, truncated. The slope and the curvature
-    of a record's loss come from public tables of integers at most ``TOP``, which are read at the rounded linear
+    of a record's loss are integers at most ``TOP``, which come from public tables that are read at the rounded linear
     predictor. So a record's gradient and Hessian are integers that depend on the record and the public point alone.
 
     Privacy: X'X is at most ``squared_norm``; a row with a larger norm becomes 0. Hence a gradient has a squared norm of
@@ -53,12 +56,12 @@ class DerivativeRows(DesignRows):
 
     Attributes:
         loss: the negative log likelihood, as a function of the linear predictor.
-        precision: the prior precision of every coefficient, on which the choice of points depends.
+        prior: the prior of the coefficients, on which the choice of points depends.
         policy: the neighbors, and the treatment of invalid records.
     """
 
     loss: CurvedLoss
-    precision: float
+    prior: CoefficientLaw
     policy: RecordPolicy
 
     @property
@@ -78,29 +81,47 @@ class DerivativeRows(DesignRows):
         """Return an empty matrix that collects integer rows."""
         return DerivativeMatrix(self, expected)
 
-    def reach(self, point: Point) -> int:
-        """Return the largest size of a tabulated predictor of any record at a point, in units of 1 / ONE."""
-        length = math.isqrt(self.squared_norm * sum(b * b for b in point)) + 1
-        sizes, first = iter(map(abs, point)), int(self.design.intercept)
-        largest = sum(next(sizes) for _ in range(first)) * ONE
-        largest += sum(max(next(sizes) for _ in feature.names) for feature in self.design.features) * ONE
-        return min((min(length, largest) + ONE // 2) // ONE, _LARGEST_PREDICTOR)
+    @property
+    def first_point(self) -> Point:
+        """The point of the first round, which is public before any data are read."""
+        start = [self.loss.start()] if self.design.intercept else []
+        return point_of(np.array(start + [0.0] * (self.width - len(start))))
+
+    def predictors(self, point: Point) -> tuple[int, int]:
+        """Return the smallest and the largest tabulated predictor of any record at a point, in units of 1 / ONE."""
+        first = int(self.design.intercept)
+        middle, rest = sum(point[:first]), point[first:]
+        length = math.isqrt((self.squared_norm - ONE**2 * first) * sum(b * b for b in rest)) + 1
+        sizes = iter(map(abs, rest))
+        largest = sum(max(next(sizes) for _ in feature.names) for feature in self.design.features) * ONE
+        reach = -(-min(length, largest) // ONE)
+        limit = _LARGEST_PREDICTOR
+        return min(max(middle - reach, -limit), limit), min(max(middle + reach, -limit), limit)
 
     def largest_slope(self, point: Point) -> float:
         """Return the largest size of a slope of any record at a point; ``TOP`` stands for it."""
-        return float(np.abs(self._slopes(self.reach(point))).max())
+        lowest, highest = self.loss.mean(np.array(self.predictors(point)) / ONE)
+        return float(max(self.loss.largest_outcome - lowest, highest))
 
-    def _slopes(self, reach: int) -> Floats:
-        t = np.arange(-reach, reach + 1) / ONE
-        return np.stack([self.loss.slope(t, np.full(len(t), float(y))) for y in (0, 1)])
+    def largest_curvature(self, point: Point) -> float:
+        """Return the largest curvature of any record at a point; ``TOP`` stands for it."""
+        return float(max(self._curvatures(point).max(), _LEAST_CURVATURE * self.loss.curvature_bound))
 
-    def tables(self, point: Point) -> tuple[Integers, Integers]:
-        """Return minus the slopes for both targets, and the curvatures, of predictors from -reach to reach."""
-        reach = self.reach(point)
-        slopes = self._slopes(reach)
-        curvatures = self.loss.curvature(np.arange(-reach, reach + 1) / ONE) / self.loss.curvature_bound
-        rounded = np.rint(-slopes / np.abs(slopes).max() * TOP).astype(np.int64)
-        return rounded, np.clip(np.rint(curvatures * TOP), 0, TOP).astype(np.int64)
+    def _curvatures(self, point: Point) -> Floats:
+        lowest, highest = self.predictors(point)
+        return self.loss.curvature(np.arange(lowest, highest + 1) / ONE)
+
+    def tables(self, point: Point) -> tuple[Integers, Integers, Integers]:
+        """Return the outcomes from 0 to the largest one, the means and the curvatures of the predictors, as integers.
+
+        Outcomes and means are in units in which ``TOP`` is the largest slope; a slope is a mean minus an outcome.
+        """
+        lowest, highest = self.predictors(point)
+        unit = TOP / self.largest_slope(point)
+        outcomes = np.rint(np.arange(self.loss.largest_outcome + 1) * unit)
+        means = np.rint(self.loss.mean(np.arange(lowest, highest + 1) / ONE) * unit)
+        curvatures = np.rint(self._curvatures(point) * (TOP / self.largest_curvature(point)))
+        return outcomes.astype(np.int64), means.astype(np.int64), np.clip(curvatures, 0, TOP).astype(np.int64)
 
     def names(self, n_rounds: int) -> tuple[str, ...]:
         """Return the names of the released numbers of all rounds."""
@@ -130,11 +151,11 @@ class DerivativeRows(DesignRows):
         return iter(one_round * (n_values // len(one_round)))
 
     def are_points(self, points: Sequence[Sequence[int]], n_values: int) -> bool:
-        """Return whether there is a point for each round, the first is zero, and all are within the limits."""
+        """Return whether there is a point for each round, the first is public, and all are within the limits."""
         of_width = all(len(point) == self.width for point in points)
         within = all(abs(b) <= _LARGEST_COEFFICIENT for point in points for b in point)
         n_rounds = n_values // len(self.names(1))
-        return of_width and within and 0 < len(points) == n_rounds and not any(points[0])
+        return of_width and within and 0 < len(points) == n_rounds and tuple(points[0]) == self.first_point
 
     @cached_property
     def _upper(self) -> tuple[Integers, Integers]:
@@ -160,20 +181,20 @@ class DerivativeRows(DesignRows):
         shape = (n_rounds, d + d * (d + 1) // 2)
         noisy, sds = (np.asarray(each, dtype=np.float64).reshape(shape) for each in (values, scales))
         slopes = np.array([self.largest_slope(point) for point in points]).reshape(n_rounds, 1) / (ONE * TOP)
-        curvature = self.loss.curvature_bound / (ONE**2 * TOP)
+        curvatures = np.array([self.largest_curvature(point) for point in points]).reshape(n_rounds, 1) / (ONE**2 * TOP)
         hessians = np.zeros((n_rounds, d, d))
-        hessians[:, *self._upper] = noisy[:, 2 * d :] * curvature
+        hessians[:, *self._upper] = noisy[:, 2 * d :] * curvatures
         hessians += hessians.transpose(0, 2, 1)
-        hessians[:, range(d), range(d)] = noisy[:, d : 2 * d] * curvature
+        hessians[:, range(d), range(d)] = noisy[:, d : 2 * d] * curvatures
         return NoisyDerivatives(
             self.design,
             self.loss,
-            self.precision,
+            self.prior,
             np.asarray(points, dtype=np.float64).reshape(n_rounds, d) / ONE,
             noisy[:, :d] * slopes,
             hessians,
             sds[:, 0] * slopes[:, 0],
-            sds[:, [d, min(2 * d, shape[1] - 1)]] * curvature,
+            sds[:, [d, min(2 * d, shape[1] - 1)]] * curvatures,
             record_count(self.policy, n_records),
         )
 
@@ -196,18 +217,19 @@ class DerivativeMatrix(DesignMatrix):
                 x = np.trunc(x * ONE).astype(np.int16)
                 norms = np.einsum("ij,ij->i", x, x, dtype=np.int64)
             kept = norms <= self.rows.squared_norm  # always true; the bound does not rest on floating point
-            self.blocks[i] = (x if kept.all() else x[kept], y[kept].astype(np.int8))
+            self.blocks[i] = (x if kept.all() else x[kept], y[kept].astype(np.int32))
 
     def derivatives(self, point: Point) -> list[int]:
         """Return the sums of the records' gradients and Hessians at a point; the exact integers of one round."""
-        slopes, curvatures = self.rows.tables(point)
-        reach, d = self.rows.reach(point), self.rows.width
+        outcomes, means, curvatures = self.rows.tables(point)
+        (lowest, highest), d = self.rows.predictors(point), self.rows.width
         gradient, hessian = np.zeros(d, dtype=object), np.zeros((d, d), dtype=object)  # integers of any size
         b = np.array(point, dtype=np.float64)
         for x, y in self._chunks():
             predictor = (np.asarray(x @ b).astype(np.int64) + ONE // 2) >> ONE.bit_length() - 1
-            at = np.clip(predictor, -reach, reach) + reach
-            gradient += np.asarray(x.T @ slopes[y, at].astype(np.float64)).astype(np.int64).astype(object)
+            at = np.clip(predictor, lowest, highest) - lowest
+            slopes = np.clip(outcomes[y] - means[at], -TOP, TOP).astype(np.float64)  # minus the slopes of the loss
+            gradient += np.asarray(x.T @ slopes).astype(np.int64).astype(object)
             weighted = x.T * curvatures[at].astype(np.float64)
             product = weighted @ x
             whole = product if isinstance(product, np.ndarray) else product.toarray()

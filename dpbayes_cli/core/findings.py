@@ -47,11 +47,13 @@ class Effect:
     Attributes:
         fact: the clause that a result states if this effect is the largest one.
         of_samples: a function of samples of all parameters, from shape (n_samples, n_parameters) to shape (n_samples,).
+        kind: what the number is, such as ``odds ratio``.
     """
 
     name: str
     fact: Fact
     of_samples: Callable[[Floats], Floats]
+    kind: str
 
 
 @dataclass(frozen=True)

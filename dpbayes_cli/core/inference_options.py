@@ -36,6 +36,10 @@ class GroupInference(Options, frozen=True, kw_only=True):
             "prior alone [partial]",
         ),
     ] = "partial"
+    spread: Annotated[
+        Annotated[float, Meta(ge=0.01, le=100.0)],
+        option(INFERENCE, "how much groups may differ a priori, as a multiple of the weak default [1]"),
+    ] = 1.0
     samples: Annotated[
         Annotated[int, Meta(ge=1, le=10_000_000)], option(INFERENCE, "posterior samples to write [4000]")
     ] = 4000

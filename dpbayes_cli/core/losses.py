@@ -12,9 +12,12 @@ from dpbayes_cli.privacy.lazy_numpy import np
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
+_LEGENDRE_NODES = 24
+_LARGEST_LOG_RATE = 30.0
+
 
 class Loss(ABC):
-    """A loss l(t; y), convex and differentiable in t, never negative.
+    """A loss l(t; y), convex and differentiable in t.
 
     Privacy: for every record whose row has norm c, the gradient in the coefficients has norm at most ``slope_bound`` *
         c, and the Hessian has norm at most ``curvature_bound`` * c^2.
@@ -41,11 +44,37 @@ class Loss(ABC):
 
 
 class CurvedLoss(Loss):
-    """A loss with a second derivative that does not depend on y."""
+    """The loss A(t) - y t of an outcome y in 0..largest_outcome with mean A'(t); its curvature does not depend on y.
+
+    At the coefficients from which records were drawn, the expected slope is zero. So coefficients can be inferred even
+    if the loss is no log likelihood.
+
+    Attributes:
+        largest_outcome: the largest outcome.
+    """
+
+    largest_outcome: int = 1
+
+    @abstractmethod
+    def mean(self, t: Floats) -> Floats:
+        """Return the mean of the outcome, which increases with t, elementwise."""
 
     @abstractmethod
     def curvature(self, t: Floats) -> Floats:
-        """Return d2l/dt2, elementwise."""
+        """Return the derivative of the mean, elementwise."""
+
+    def slope(self, t: Floats, y: Floats) -> Floats:
+        """Return the mean minus the outcome."""
+        return self.mean(t) - y
+
+    def moments(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return mean and variance of the outcome, and their derivatives; of an outcome of 0 or 1 unless overridden."""
+        mean, curvature = self.mean(t), self.curvature(t)
+        return mean, mean * (1.0 - mean), curvature, curvature * (1.0 - 2.0 * mean)
+
+    def start(self) -> float:
+        """Return the intercept at the first point: a public guess that needs no data."""
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -62,11 +91,11 @@ class LogisticLoss(CurvedLoss):
         """Return log(1 + exp(t)) - y t."""
         return np.logaddexp(0.0, t) - y * t
 
-    def slope(self, t: Floats, y: Floats) -> Floats:
-        """Return sigma(t) - y."""
+    def mean(self, t: Floats) -> Floats:
+        """Return sigma(t)."""
         from scipy.special import expit
 
-        return expit(t) - y
+        return np.asarray(expit(t))
 
     def curvature(self, t: Floats) -> Floats:
         """Return sigma(t) (1 - sigma(t))."""
@@ -88,19 +117,83 @@ class ProbitLoss(CurvedLoss):
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return t Phi(t) + phi(t) - y t."""
+        return t * self.mean(t) + self.curvature(t) - y * t
+
+    def mean(self, t: Floats) -> Floats:
+        """Return Phi(t)."""
         from scipy.special import ndtr
 
-        return t * ndtr(t) + np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi) - y * t
-
-    def slope(self, t: Floats, y: Floats) -> Floats:
-        """Return Phi(t) - y."""
-        from scipy.special import ndtr
-
-        return ndtr(t) - y
+        return np.asarray(ndtr(t))
 
     def curvature(self, t: Floats) -> Floats:
         """Return phi(t)."""
         return np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class CountLoss(CurvedLoss):
+    """The loss A(t) - y t of a count y = min(Y, upper), where Y is Poisson with mean exp(t) and A'(t) = E[y].
+
+    Clamped counts have the mean A'(t), so the expected slope is zero at the coefficients of the unclamped counts. The
+    slope is in [-upper, upper], and the curvature exp(t) P(Y < upper) is at most ``upper``. If no count is clamped,
+    the loss is the negative log likelihood of Poisson regression. Values are up to a constant, and may be negative.
+
+    Attributes:
+        upper: the public bound at which counts are clamped.
+    """
+
+    upper: int
+
+    @property
+    def largest_outcome(self) -> int:  # type: ignore[override]
+        """The bound."""
+        return self.upper
+
+    @property
+    def slope_bound(self) -> float:
+        """The bound."""
+        return float(self.upper)
+
+    @property
+    def curvature_bound(self) -> float:
+        """The bound: exp(t) P(Y < upper) = E[Y; Y <= upper], and at most ``upper`` P(Y <= upper)."""
+        return float(self.upper)
+
+    def value(self, t: Floats, y: Floats) -> Floats:
+        """Return A(t) - A(0) - y t, where A is integrated by quadrature."""
+        nodes, weights = np.polynomial.legendre.leggauss(_LEGENDRE_NODES)
+        means = (weight / 2.0 * self.mean(t * (1.0 + node) / 2.0) for node, weight in zip(nodes, weights, strict=True))
+        return t * sum(means) - y * t
+
+    def mean(self, t: Floats) -> Floats:
+        """Return E[y]."""
+        return self.moments(t)[0]
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return exp(t) P(Y < upper)."""
+        return self.moments(t)[2]
+
+    def moments(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return mean and variance of the clamped count, and their derivatives.
+
+        They follow from E[Y; Y < upper] = rate P(Y < upper - 1) and E[Y (Y - 1); Y < upper] = rate^2 P(Y < upper - 2).
+        """
+        from scipy.special import gammaincc, gammaln
+
+        t = np.clip(t, -_LARGEST_LOG_RATE, _LARGEST_LOG_RATE)
+        rate, upper = np.exp(t), float(self.upper)
+        below = gammaincc(upper, rate)
+        at = np.exp((upper - 1.0) * t - rate - gammaln(upper))  # P(Y = upper - 1)
+        first = rate * (below - at)
+        mean = first + upper * (1.0 - below)
+        square = rate * (first - at * (upper - 1.0)) + first + upper**2 * (1.0 - below)
+        curvature = rate * below
+        variance = np.asarray(np.maximum(square - mean**2, 0.0))
+        return np.asarray(mean), variance, np.asarray(curvature), 2.0 * rate * first + curvature * (1.0 - 2.0 * mean)
+
+    def start(self) -> float:
+        """Return the log of a quarter of the bound, because most counts are below their bound."""
+        return math.log(self.upper / 4.0)
 
 
 @dataclass(frozen=True)

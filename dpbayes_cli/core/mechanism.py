@@ -83,3 +83,7 @@ class Mechanism(ABC):
     @abstractmethod
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload | Draws:
         """Privatize the exact values as planned; no other method of a mechanism draws secret randomness."""
+
+    def release_often(self, plan: Plan, evidence: ExactEvidence, n_times: int) -> Sequence[Payload | Draws]:
+        """Return several independent results of ``release``, for audits on made-up data."""
+        return [self.release(plan, evidence) for _ in range(n_times)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.losses import CurvedLoss
@@ -235,6 +236,7 @@ class NoisyGroups:
         threshold: the rule by which these groups were published; None if all groups were.
         parents: for each group the index of the larger group that contains it, from 0, shape (n_groups,); None if there
             are no larger groups.
+        spread: how much the groups' parameters may differ a priori, as a multiple of the default.
     """
 
     outcome: GroupedCounts | GroupedSums | GroupedMoments
@@ -242,6 +244,7 @@ class NoisyGroups:
     noise: NoiseLaw
     threshold: KeyThreshold | None = None
     parents: Integers | None = None
+    spread: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +254,7 @@ class NoisyDerivatives:
     Attributes:
         design: the map from a record's features to a row x of the design.
         loss: the negative log likelihood of a record, as a function of the linear predictor.
-        precision: the prior precision of every coefficient.
+        prior: the prior of the coefficients.
         points: the coefficients at which derivatives were released, shape (n_rounds, width).
         gradients: noisy sums of -slope * x, shape (n_rounds, width).
         hessians: noisy sums of curvature * x x', symmetric, shape (n_rounds, width, width).
@@ -262,7 +265,7 @@ class NoisyDerivatives:
 
     design: Design
     loss: CurvedLoss
-    precision: float
+    prior: CoefficientLaw
     points: Floats
     gradients: Floats
     hessians: Floats

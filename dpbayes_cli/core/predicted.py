@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 LEVELS = (0.05, 0.95)
 """The levels of the predictive quantiles that are the ends of the central interval."""
@@ -63,6 +63,14 @@ class Prediction(ABC):
         """Return the predictions with these indices; -1 is the last one."""
         names = [item.name for item in fields(self) if isinstance(getattr(self, item.name), np.ndarray)]
         return replace(self, **{name: getattr(self, name)[index] for name in names})
+
+    def only_where(self, valid: Booleans) -> Self:
+        """Return the predictions, with NaN for records that are not valid, shape (n_records,)."""
+        names = [item.name for item in fields(self) if isinstance(getattr(self, item.name), np.ndarray)]
+        arrays = {name: np.array(getattr(self, name), dtype=np.float64) for name in names}
+        for array in arrays.values():
+            array[~valid] = np.nan
+        return replace(self, **arrays)
 
     @property
     def classes(self) -> tuple[str, ...] | None:

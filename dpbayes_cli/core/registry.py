@@ -37,6 +37,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "naive-bayes-mixture": "dpbayes_cli.models.naive_bayes_mixture:NaiveBayesMixture",
         "normal": "dpbayes_cli.models.normal:Normal",
         "normal-mean": "dpbayes_cli.models.normal_mean:NormalMean",
+        "poisson-regression": "dpbayes_cli.models.poisson_regression:PoissonRegression",
         "probit-regression": "dpbayes_cli.models.probit_regression:ProbitRegression",
         "quantile-regression": "dpbayes_cli.models.quantile_regression:QuantileRegression",
         "svm": "dpbayes_cli.models.svm:Svm",

@@ -13,8 +13,8 @@ from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core.columns import AnyColumn
 from dpbayes_cli.experiments.study import DROPPED
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.release_data import source_of
 

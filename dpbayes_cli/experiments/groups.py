@@ -16,6 +16,7 @@ from dpbayes_cli.core.section import Positive
 from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import DROPPED, CoinCase, SimulatedStudy, plan_release, with_errors
+from dpbayes_cli.inference.groups.binary import draw_correlations
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, Pooling
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
 from dpbayes_cli.models.families.grouped import GroupedModel
@@ -57,7 +58,7 @@ class GroupsCase(CoinCase, frozen=True, kw_only=True):
         """Return the parameters of the law of the rates; see ``binary`` for the prior."""
         if self.true_alpha is not None and self.true_beta is not None:
             return self.true_alpha, self.true_beta
-        mean, rho = rng.beta(self.alpha, self.beta), rng.uniform()
+        mean, rho = rng.beta(self.alpha, self.beta), float(draw_correlations(1.0, 1, rng)[0])
         kappa = (1.0 - rho) / rho
         return max(mean * kappa, _LEAST), max((1.0 - mean) * kappa, _LEAST)
 
@@ -165,7 +166,7 @@ def simulate_groups(case: GroupsCase, law: tuple[float, float], rng: np.random.G
 
 
 def exact_estimates(prior: tuple[float, float], counts: Integers) -> Estimates:
-    """Return what exact counts tell under a Beta prior."""
+    """Return the estimates from exact counts under a Beta prior."""
     a, b = (counts + np.array(prior)).T
     return Estimates(a / (a + b), betaincinv(a, b, LEVELS[0]), betaincinv(a, b, LEVELS[-1]))
 
@@ -178,7 +179,7 @@ def noisy_estimates(
     noise: np.random.Generator,
     rng: np.random.Generator,
 ) -> Estimates:
-    """Simulate a release of the counts of all groups, and return what it tells."""
+    """Simulate a release of the counts of all groups, and return the estimates from it."""
     model, n_records = case.grouped_model(), int(counts.sum())
     law = plan_release("laplace", model, DROPPED, n_records, epsilon=Decimal(epsilon)).steps[0].noise
     released = (counts + law.simulate(noise, counts.shape)).ravel().tolist()

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.core.design import DesignMatrix, DesignRows
 from dpbayes_cli.core.langevin import Langevin
@@ -99,7 +100,9 @@ class LogisticCase(ClassCase, frozen=True, kw_only=True):
         features = tuple(part.feature(name) for name, part in sorted(self.features.items()))
         classes = Column(self.target.column, self.target.target().levels, self.target.impute)
         kind = cast(type[ConvexLossModel], model_type("logistic-regression"))
-        return kind(laws.UnitRows(features), classes, LogisticLoss(), n_records * self.beta)
+        design = laws.UnitRows(features)
+        prior = CoefficientLaw.common(design.width, n_records * self.beta)
+        return kind(design, classes, LogisticLoss(), prior)
 
     def coded(self, path: str) -> tuple[Floats, Floats]:
         """Return the rows and classes of a file."""

@@ -7,12 +7,11 @@ draws are counted from the autocorrelation within chains alone, so a disagreemen
 The chains agree unless a test rejects at ``FALSE_ALARM_RATE``, which is shared among all tests (Bonferroni). Chains
 that have converged are rejected at most at this rate, because only the last check of a run counts.
 
-Agreement means little if the tests have no power. The required number of effective draws is therefore so large that
-the first test rejects with probability 0.995 if the means of half of the chains are ``DETECTED_SHIFT`` standard
-deviations away from those of the other half in one quantity. With 16 or more chains it then also rejects with
-probability at least 0.99 if each chain's mean has an independent normal error of that standard deviation. A fixed
-threshold on R-hat has neither property: for independent draws R-hat is about 1 + 1 / (2 n), where n is the number of
-draws in half a chain.
+Agreement means little if the tests have no power. The required number of effective draws is therefore so large that the
+first test rejects with probability 0.995 if the means of half of the chains are ``DETECTED_SHIFT`` standard deviations
+away from those of the other half in one quantity. With 16 or more chains it then also rejects with probability at least
+0.99 if each chain's mean has an independent normal error of that standard deviation. A fixed threshold on R-hat has
+neither property: for independent draws R-hat is about 1 + 1 / (2 n), where n is the number of draws in half a chain.
 
 Source: Scheffe 1959, The Analysis of Variance, ch. 3 (one-way layout, power); Geyer 1992 (effective draws).
 """

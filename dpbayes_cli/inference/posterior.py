@@ -26,7 +26,7 @@ class Effort:
         ess: the smallest effective sample size, in bulk and tails, at which chains may stop.
         more: how many times the limit on the length of chains is multiplied by ``MORE``. With the same generator, the
             same chains are continued.
-        mcmc_sweeps: the number of sweeps of each chain after warm-up; only for hidden Markov models.
+        mcmc_sweeps: the limit of the sweeps of each chain after warm-up; only for hidden Markov models.
         state_sampler: whether the states of a sequence are drawn together (``blocked``), or one after the other with
             the transitions integrated out (``collapsed``); only for hidden Markov models.
     """
@@ -34,7 +34,7 @@ class Effort:
     summary_draws: int = 1 << 15
     ess: float = 400.0
     more: int = 0
-    mcmc_sweeps: int = 120
+    mcmc_sweeps: int = 2000
     state_sampler: Literal["blocked", "collapsed"] = "blocked"
 
     @property
@@ -80,6 +80,7 @@ class Posterior:
             independent.
         states: the probability that each sequence is in each state at each step, shape (n_sequences, n_steps,
             n_states); None unless the model is a hidden Markov model.
+        effects: draws of average effects by name, of a regression with a mean function.
         drawn_states: the states of each of ``draws``, shape (n_draws, n_sequences, n_steps); None for other models.
     """
 
@@ -93,3 +94,4 @@ class Posterior:
     chains: Floats | None = None
     states: Floats | None = None
     drawn_states: Integers | None = None
+    effects: dict[str, Floats] = field(default_factory=dict)

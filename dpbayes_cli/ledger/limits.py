@@ -85,6 +85,7 @@ def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], 
     if budget.excess(charged):
         raise BudgetError(
             f"the analyst {analyst!r} has already spent more than the new limit",
+            hint=f"to see what is spent: dpbayes budget show {account.name} -v",
             requested=component_texts(budget.total),
             remaining=component_texts(current.remaining(charged)),
         )

@@ -58,9 +58,8 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
             written. The ledger is not changed then.
 
     Privacy: what an account has spent never falls: it is the sum of the charges in the backup and in all readable
-        entries after it, or the full total. It is less than the full total only if the old ledger was read to its
-        end, or if the anchor that the backup names shows that no later entry was used; see
-        ``AnchoredStorage.replacing``.
+        entries after it, or the full total. It is less than the full total only if the old ledger was read to its end,
+        or if the anchor that the backup names shows that no later entry was used; see ``AnchoredStorage.replacing``.
     Source: derived here.
     """
     source = SqliteStorage(backup, anywhere=True)
@@ -74,10 +73,10 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     copy = Ledger(source, key=ledger.key)
     findings, _ = copy.findings(compare=False)
     if findings:
-        raise LedgerError(f"the backup {str(backup)!r} does not verify: {findings[0]}")
+        raise LedgerError(f"the backup {str(backup)!r} does not verify: {findings[0]}", hint="name an older one")
     entries = copy.entries()
     if not entries:
-        raise LedgerError(f"the backup {str(backup)!r} holds no entries")
+        raise LedgerError(f"the backup {str(backup)!r} holds no entries", hint="name another one")
     head = entries[-1].mark
     requested: dict[str, object] = {"kind": "restored", "reason": reason, "backup": asdict(head)}
     if done := _restored_before(ledger, requested):

@@ -98,8 +98,8 @@ class HmmInference(InferenceOptions, frozen=True, kw_only=True):
     """The inference options of Markov chains on hidden states."""
 
     mcmc_sweeps: Annotated[
-        Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "sweeps of each Markov chain after its warm-up")
-    ] = 120
+        Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "limit of the sweeps of each Markov chain")
+    ] = 2000
     state_sampler: Annotated[
         Literal["blocked", "collapsed"],
         option(INFERENCE, "blocked draws the states of a sequence together, collapsed one by one"),

@@ -1,6 +1,6 @@
 """Probit regression with the canonical pseudo-likelihood: the probability of a class from features."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -8,11 +8,8 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import ProbitLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.convex_loss import ConvexClassModel, CurvedLossModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
-
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.models.families.curved_loss import CurvedClassModel
+from dpbayes_cli.models.families.regression_domain import ClassDomain, StatedPrior, class_example
 
 
 class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
@@ -36,14 +33,12 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
         return ProbitLoss()
 
 
-class ProbitPrior(CoefficientPrior, frozen=True, kw_only=True):
-    """Independent normal priors with mean zero on all coefficients of the scaled design."""
-
-    precision: Precision = 1.0
+class ProbitPrior(StatedPrior, frozen=True, kw_only=True):
+    """By default, coefficients are independent N(0, 1) on the scaled design."""
 
 
-class ProbitRegression(ConvexClassModel, CurvedLossModel):
-    """Gibbs posterior of the loss A(t) - y * t, where t = x'w, A(t) = t * Phi(t) + phi(t), and w ~ N(0, I / tau).
+class ProbitRegression(CurvedClassModel):
+    """Gibbs posterior of the loss A(t) - y * t, where t = x'w and A(t) = t * Phi(t) + phi(t); by default w ~ N(0, I).
 
     If the expected loss is smallest, the probability of class 1 is A'(t) = Phi(t), as in probit regression.
 
@@ -53,7 +48,6 @@ class ProbitRegression(ConvexClassModel, CurvedLossModel):
 
     name: ClassVar[str] = "probit-regression"
     summary: ClassVar[str] = "the probability of a class, probit mean function, pseudo-likelihood, normal prior"
-    has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="With `noisy-newton`, the default: noisy derivatives of the log likelihood, from which the posterior "
         "is inferred. With the other mechanisms: draws of the coefficients from a posterior tempered for privacy.",
@@ -73,8 +67,3 @@ class ProbitRegression(ConvexClassModel, CurvedLossModel):
     domain_type: ClassVar[type[Section]] = ProbitDomain
     prior_type: ClassVar[type[Section]] = ProbitPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)
-
-    def mean(self, t: "Floats") -> "Floats":
-        from scipy.special import ndtr
-
-        return ndtr(t)

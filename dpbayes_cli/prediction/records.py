@@ -20,8 +20,8 @@ from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.held_out import HeldOutScore
 from dpbayes_cli.core.predicted import Prediction
 from dpbayes_cli.core.predictor import Predictor, fixed_target
+from dpbayes_cli.sources.code_readers import CodeReader, NumberReader
 from dpbayes_cli.sources.location import Location, locate
-from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.spec.release_spec import convert_layout
 from dpbayes_cli.workflow.release_data import source_of
 

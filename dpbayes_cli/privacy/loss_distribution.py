@@ -110,7 +110,9 @@ def joint_cost(releases: Mapping[Guarantee, int], delta: Decimal) -> JointCost:
         raise BudgetError("a schedule needs at least one release")
     epsilon = total.get_epsilon_for_delta(float(delta) * _KEPT)
     if not math.isfinite(epsilon):
-        raise BudgetError(f"these releases have no finite epsilon at delta {decimal_text(delta)}")
+        raise BudgetError(
+            f"these releases have no finite epsilon at delta {decimal_text(delta)}", hint="a larger delta"
+        )
     return JointCost(_UP.create_decimal(Decimal(max(epsilon, 1e-6))), delta, interval)
 
 

@@ -76,6 +76,11 @@ class OpenDPNoise(OneScaleNoise):
         """
         return add_noise(self._measurement(), clamp_to_int64(values))
 
+    def release_often(self, values: Sequence[int], n_times: int) -> list[list[int]]:
+        """Return several independent results of ``release``, with one call of the measurement."""
+        flat, size = self.release([*values] * n_times), len(values)
+        return [flat[start : start + size] for start in range(0, size * n_times, size)]
+
 
 def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
     """Return values with the noise of a measurement; raise ``DpbayesError`` if no noise can be drawn."""

@@ -81,6 +81,10 @@ class NoiseLaw(StepLaw, ABC):
     def release(self, values: Sequence[int]) -> list[int]:
         """Return an integer statistic with independent exact noise, drawn with the operating system's randomness."""
 
+    def release_often(self, values: Sequence[int], n_times: int) -> list[list[int]]:
+        """Return several independent results of ``release``."""
+        return [self.release(values) for _ in range(n_times)]
+
     @abstractmethod
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
         """Return the privacy cost of this noise, given the changes of the statistic between neighbors.

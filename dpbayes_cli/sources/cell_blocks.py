@@ -1,4 +1,4 @@
-"""Cells of text files: NumPy finds where the cells of a block of records begin and end.
+"""Cells of lines of text: NumPy finds where the cells of a block of records begin and end.
 
 A line without quotes is split at every delimiter. In a line with quotes, a delimiter after an odd number of quotes
 belongs to a text. If the only quotes of a line are those around its quoted texts, its cells are found like those of a
@@ -40,14 +40,19 @@ class CellBlock:
         dialect: the layout.
         width: the number of fields that a record must have.
         wanted: the indices of the columns.
+        are_lines: whether a byte-order mark at the beginning of a record, and a carriage return at its end, belong to
+            no cell.
 
     Attributes:
         n_records: the number of records.
+        is_whole: whether each record is well-formed, shape (n_records,).
         data, bytes: the bytes of the records, followed by the texts of lines that were split one by one.
     """
 
-    def __init__(self, lines: bytes, dialect: Dialect, width: int, wanted: Sequence[int]) -> None:
-        self._width = width
+    def __init__(
+        self, lines: bytes, dialect: Dialect, width: int, wanted: Sequence[int], *, are_lines: bool = True
+    ) -> None:
+        self._width, self._clean = width, clean_line if are_lines else clean_cell
         self.data = _PAD + lines + _PAD
         self.bytes: NDArray[np.uint8] = np.frombuffer(self.data, np.uint8)
         delimiter, quote = ord(dialect.delimiter), ord(dialect.quote)
@@ -62,12 +67,14 @@ class CellBlock:
             inside, n_quotes = _inside_quotes(self.bytes == quote, starts, ends)
             marks = marks[~inside.take(marks)]
         rows, fields = self._fields(marks, width, None if n_quotes is None else n_quotes % 2 == 0)
+        self.is_whole = np.zeros(self.n_records, dtype=bool)
+        self.is_whole[rows] = True
         starts, ends = starts[rows], ends[rows]
         first, last = starts, ends
-        if BOM in lines:
+        if are_lines and BOM in lines:
             is_marked = self.bytes[starts[:, None] + np.arange(len(BOM))] == np.frombuffer(BOM, np.uint8)
             first = starts + len(BOM) * is_marked.all(axis=1)
-        if _CARRIAGE_RETURN in lines:
+        if are_lines and _CARRIAGE_RETURN in lines:
             last = ends - (self.bytes.take(ends - 1) == _CARRIAGE_RETURN)
         if n_quotes is None:
             begins = [fields[:, i - 1] + 1 if i else first for i in wanted]
@@ -79,7 +86,8 @@ class CellBlock:
             begins, stops = [begin[:, i] for i in wanted], [stop[:, i] for i in wanted]
             odd = np.flatnonzero(n_around != n_quotes[rows])
         if len(odd):
-            self._split(odd, starts, ends, dialect, wanted, begins, stops)
+            split = self._split(odd, starts, ends, dialect, wanted, begins, stops)
+            self.is_whole[np.arange(self.n_records)[rows][odd]] = split
         if not isinstance(rows, slice):
             begins, stops = ([_placed(each, rows, self.n_records) for each in edges] for edges in (begins, stops))
         self._begins, self._stops = begins, stops
@@ -111,13 +119,10 @@ class CellBlock:
         few = len(words) > 6 * self.n_records * len(self._begins)
         return words if few else words.copy()  # aligned words are read faster
 
-    def texts(self, begins: Integers, stops: Integers) -> tuple[list[str], Integers]:
-        """Return the distinct texts of cells, and for each cell the index of its text."""
-        seen: dict[bytes, int] = {}
-        data, add = self.data, seen.setdefault
-        cells = zip(begins.tolist(), stops.tolist(), strict=True)
-        index = np.array([add(data[begin:stop], len(seen)) for begin, stop in cells], dtype=np.int64)
-        return [clean_cell(cell) for cell in seen], index
+    def cells(self, begins: Integers, stops: Integers) -> list[bytes]:
+        """Return the bytes of cells, given where they begin and end."""
+        data = self.data
+        return [data[begin:stop] for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True)]
 
     def _fields(self, marks: Integers, width: int, may_be_whole: Mask | None) -> tuple[Any, Integers]:
         """Return the rows of the records with as many fields as they must have, and where each field ends.
@@ -154,17 +159,19 @@ class CellBlock:
         wanted: Sequence[int],
         begins: list[Integers],
         stops: list[Integers],
-    ) -> None:
-        """Split lines one by one, and append the texts of their cells to the data."""
-        texts, size = [self.data], len(self.data)
+    ) -> list[bool]:
+        """Split lines one by one, and append the texts of their cells to the data; return whether each one is whole."""
+        texts, size, are_whole = [self.data], len(self.data), []
         for row, start, end in zip(rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True):
-            fields = split_record(clean_line(self.data[start:end]), dialect)
+            fields = split_record(self._clean(self.data[start:end]), dialect)
+            are_whole.append(fields is not None and len(fields) == self._width)
             for i, begin, stop in zip(wanted, begins, stops, strict=True):
-                texts.append(fields[i].encode("utf-8") if fields and len(fields) == self._width else b"")
+                texts.append(fields[i].encode("utf-8") if fields and are_whole[-1] else b"")
                 begin[row], stop[row] = size, size + len(texts[-1])
                 size += len(texts[-1])
         self.data = b"".join([*texts, _PAD])
         self.bytes = np.frombuffer(self.data, np.uint8)
+        return are_whole
 
 
 def _inside_quotes(is_quote: Mask, starts: Integers, ends: Integers) -> tuple[Mask, Integers]:

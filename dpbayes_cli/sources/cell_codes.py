@@ -1,4 +1,4 @@
-"""Codes of the cells of text files: usual spellings by NumPy, any other text by the public grammar of cells.
+"""Codes of the cells of lines of text: usual spellings by NumPy, any other text by the public grammar of cells.
 
 Texts are compared as integers of eight bytes, and plain decimals are computed from their digits. Whether a cell is read
 in one way or the other changes the time, but not its code.
@@ -6,15 +6,18 @@ in one way or the other changes the time, but not its code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, NumberMarks, normal_cell, parse_number
+from dpbayes_cli.base.cell_grammar import NumberMarks, normal_cell, parse_number
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
 from dpbayes_cli.sources.cell_blocks import IS_BLANK, CellBlock
+from dpbayes_cli.sources.lines import clean_cell
 from dpbayes_cli.sources.reader import MISSING, OUT_OF_BOUNDS
+from dpbayes_cli.sources.text_keys import TextKeys, short_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
 
+_T = TypeVar("_T")
+
 _UNKNOWN = -3
 """Marks a cell whose text must be looked at."""
 _USUAL_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
@@ -30,10 +35,6 @@ _USUAL_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".
 _MAX_WORDS = 8
 """If a declared text has more than eight times as many bytes, unusual cells are compared one by one."""
 _MAX_SLOTTED = 512
-_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(8)] + [0], dtype=np.uint64)
-"""Masks of the first 0 to 7 bytes of a word."""
-_LENGTH = np.array([n << 56 for n in range(8)] + [0xFF << 56], dtype=np.uint64)
-"""The length of a text of up to 7 bytes, in the highest byte; the last entry stands for all longer texts."""
 _LAST_BYTES = np.array([((1 << 64) - 1) ^ ((1 << 8 * (8 - n)) - 1) for n in range(9)], dtype=np.uint64)
 """Masks of the last 0 to 8 bytes of a word."""
 _EACH_BYTE = 0x0101010101010101
@@ -48,7 +49,7 @@ _MAX_ABOVE = {8: 10**8, 16: 1000}
 
 
 class TextRecords:
-    """A block of records of a text file; see ``Records``."""
+    """A block of records whose cells are texts; see ``Records``."""
 
     def __init__(self, block: CellBlock, coders: Sequence[Coder]) -> None:
         self.n_records, self._block, self._coders = block.n_records, block, coders
@@ -67,14 +68,9 @@ class TextRecords:
             raise TypeError("the column is not numeric")
         return coder.numbers(self._block, i)
 
-    def texts(self, i: int) -> tuple[list[str], Integers]:
-        """See ``Records.texts``."""
-        texts, index = self._block.texts(*self._block.edges(i))
-        return [normal_cell(text) if _fits(text) else "" for text in texts], index
-
-
-def _fits(text: str) -> bool:
-    return 4 * len(text) <= MAX_CELL_BYTES or len(text.encode()) <= MAX_CELL_BYTES
+    def keys(self, i: int, keys: TextKeys) -> Words:
+        """See ``Records.keys``."""
+        return keys.of_cells(self._block, *self._block.edges(i))
 
 
 class LevelCoder:
@@ -108,9 +104,10 @@ class LevelCoder:
                 codes[rows] = MISSING
                 first, last = block.bytes.take(begins.take(rows)), block.bytes.take(stops.take(rows) - 1)
                 rows = rows[_BEGINS_NUMBER[first] | IS_BLANK[first] | IS_BLANK[last]]
-            texts, index = block.texts(begins.take(rows), stops.take(rows))
-            codes_of_texts = [self._normal.get(normal_cell(text), MISSING) for text in texts]
-            codes[rows] = np.array(codes_of_texts, dtype=np.int64).take(index)
+            codes[rows] = _of_each(
+                lambda text: self._normal.get(normal_cell(text), MISSING),
+                block.cells(begins.take(rows), stops.take(rows)),
+            )
         return codes
 
 
@@ -160,10 +157,15 @@ class NumberCoder:
         numbers, known = _plain_decimals(block, begins, stops, ord(self._marks.decimal), integers=self._integers)
         if not known.all():
             rows = np.flatnonzero(~known)
-            texts, index = block.texts(begins.take(rows), stops.take(rows))
-            parsed = [parse_number(text, integers=self._integers, marks=self._marks) for text in texts]
-            numbers[rows] = np.array(parsed, dtype=np.float64).take(index)  # NaN for None
+            parse = partial(parse_number, integers=self._integers, marks=self._marks)
+            numbers[rows] = np.array(_of_each(parse, block.cells(begins.take(rows), stops.take(rows))), dtype=float)
         return numbers
+
+
+def _of_each(function: Callable[[str], _T], cells: Sequence[bytes]) -> list[_T]:
+    """Return a function of the text of each cell; it is called once for equal cells."""
+    values = {cell: function(clean_cell(cell)) for cell in set(cells)}
+    return [values[cell] for cell in cells]
 
 
 Coder = LevelCoder | PairCoder | NumberCoder
@@ -219,8 +221,7 @@ class _TextTable:
     def _keys(self, words: Words, begins: Integers, lengths: Integers) -> tuple[Words, list[Words]]:
         """Return the keys of texts, and what must be compared besides the keys: lengths and words."""
         if not self._n_words:
-            limited = np.minimum(lengths, 8)
-            return words[begins] & _FIRST_BYTES.take(limited) | _LENGTH.take(limited), []
+            return short_keys(words, begins, lengths), []
         offsets = (np.minimum(8 * k, lengths - 8) for k in range(self._n_words))
         parts = [lengths.astype(np.uint64), *(words[begins + offset] for offset in offsets)]
         keys = np.zeros(len(begins), dtype=np.uint64)

@@ -9,6 +9,7 @@ import ibis
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, NumberMarks
 from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.sources.lines import BOM, INVALID
 from dpbayes_cli.sources.reader import OUT_OF_BOUNDS
 
 Dialect = Literal["duckdb", "postgres", "pyspark"]
@@ -17,6 +18,7 @@ Expression = Any
 END = "|"
 """A mark that is appended to a text before it is matched. Engines treat $ and backslashes in patterns differently, so
 patterns end with this mark and have no backslashes."""
+_CONTROLS = "".join(map(chr, [*range(1, 9), *range(10, 32), 127])) + BOM.decode()
 WHOLE = "^[+-]?[0-9]+([.]0*)?[|]$"
 
 
@@ -82,3 +84,13 @@ def function(name: str, arguments: tuple[str, ...], result: str) -> Any:
     one, two = (lambda first: None), (lambda first, second: None)
     kind = ibis.udf.scalar.builtin
     return kind(one if len(arguments) == 1 else two, name=name, signature=(arguments, result))
+
+
+def literal(text: str) -> str:
+    """Return an SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def without_controls(text: Expression) -> Expression:
+    """Return a text with control characters replaced as in ``clean_cell``; NUL cannot stand in every engine's SQL."""
+    return text.translate(_CONTROLS, INVALID.decode() * len(_CONTROLS))

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, normal_cell
-from dpbayes_cli.base.duck import cursor, fetch
-from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
+import numpy as np
+
+from dpbayes_cli.base.cell_grammar import BLANKS, MAX_KEY_BYTES, POINT, NumberMarks
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
+from dpbayes_cli.sources.cell_blocks import CellBlock
+from dpbayes_cli.sources.cell_codes import LevelCoder, NumberCoder, coder_of
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
-from dpbayes_cli.sources.line_relation import LINE_READER, field_text, pipe_blocks, split_relation
-from dpbayes_cli.sources.location import share_read
-from dpbayes_cli.sources.records import (
-    Dialect,
-    integers_in_normal_form,
-    literal,
-    with_point,
-    without_blanks,
-)
-from dpbayes_cli.sources.source import unreadable
-from dpbayes_cli.sources.statements import code_expression
+from dpbayes_cli.sources.lines import clean_cell
+from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.text_keys import TextKeys
 
 if TYPE_CHECKING:
-    import duckdb
+    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _SAMPLE = 100_000
 MANY_NUMBERS = 100
 """If a column has more distinct numbers than this, the profile does not list the most common ones."""
 COMMONEST = 8
 """The number of most common texts in a profile."""
-_PIPE = "\x03"  # no cell holds it: control bytes are replaced
-_COLUMNS_AT_ONCE = 32
-"""The time and the memory of one pass grow faster than the number of its columns: 1,000 columns need 19 GB."""
+_MAX_COUNTED = 1 << 17
+"""If a column has more distinct texts than this, the rarest are forgotten, and the most common ones counted anew."""
+_MAX_SAMPLED = 1 << 16
+_GROUPED = re.compile(rb"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
+
+Scan = Callable[[Sequence[int]], Generator[CellBlock]]
+"""Reads a file: yields blocks of the cells of the columns with the given indices."""
 
 
 @dataclass(frozen=True)
@@ -80,263 +81,240 @@ class ColumnProfile:
         return 0 < self.records - self.missing <= 1.05 * self.numbers
 
 
-@dataclass(frozen=True)
-class Relation:
-    """The FROM clause of a file, with columns of texts ``c0``, ``c1``, ...
+def text_scan(path: Path, layout: FileLayout) -> Scan:
+    """Return the scan of a text file, whose records are those that a release reads."""
+    dialect, n_above = Dialect(layout.delimiter, layout.quote), layout.skipped + layout.header
 
-    Attributes:
-        cells: expressions of the texts, by the index of their column.
-        records: the FROM clause of the records, in which ``_PIPE`` stands for a pipe with the lines of the file.
-        lines: a function that yields these lines in blocks; None if the engine reads the file itself.
-    """
+    def blocks(indices: Sequence[int]) -> Generator[CellBlock]:
+        above = n_above
+        for lines in layout_lines(path, layout):
+            start = 0
+            while above and start < len(lines):
+                start, above = lines.index(b"\n", start) + 1, above - 1
+            if start < len(lines):
+                yield CellBlock(lines[start:], dialect, len(layout.names), indices, are_lines=False)
 
-    cells: Mapping[int, str]
-    records: str
-    lines: Callable[[], Iterator[bytes]] | None = None
-
-    def __str__(self) -> str:
-        return f"(SELECT {', '.join(f'{cell} AS c{i}' for i, cell in self.cells.items())} FROM {self.records})"
-
-    def only(self, indices: Iterable[int]) -> Relation:
-        """Return the relation with these columns alone, which the engine understands sooner."""
-        return replace(self, cells={i: self.cells[i] for i in indices})
+    return blocks
 
 
-def text_relation(path: Path, layout: FileLayout) -> Relation:
-    """Return the records of a text file as a release reads them; malformed lines are skipped."""
-    dialect = Dialect(layout.delimiter, layout.quote)
-    lines = f"read_csv('{_PIPE}', {LINE_READER}, skip={layout.skipped + layout.header})"
-    line = "coalesce(line, '')"  # the engine reads an empty line as NULL
-    fields = split_relation(lines, line, len(layout.names), dialect)
-    cells = {i: field_text("fields", i, dialect) for i in range(len(layout.names))}
-    return Relation(cells, f"{fields} WHERE fields IS NOT NULL", partial(layout_lines, path, layout))
-
-
-def parquet_relation(path: Path, names: Sequence[str]) -> Relation:
-    """Return the records of a Parquet file."""
-    cells = {i: f'CAST("{name.replace(chr(34), 2 * chr(34))}" AS VARCHAR)' for i, name in enumerate(names)}
-    return Relation(cells, f"read_parquet({literal(str(path))})")
-
-
-def parquet_columns(path: Path) -> dict[str, bool]:
-    """Return for each column of a Parquet file whether it holds texts."""
-    relation = parquet_relation(path, ())
-    rows = _rows(relation, f"DESCRIBE SELECT * FROM {relation.records}")
-    return {str(name): str(kind).startswith(("VARCHAR", "ENUM")) for name, kind, *_ in rows}
-
-
-def profile_columns(relation: Relation, names: Sequence[str], marks: NumberMarks = POINT) -> list[ColumnProfile]:
-    """Return the profile of each column, in two passes for every 32 columns.
+def profile_columns(scan: Scan, names: Sequence[str], marks: NumberMarks = POINT) -> list[ColumnProfile]:
+    """Return the profile of each column, in one pass or, if a column has very many distinct texts, in two.
 
     Args:
-        relation: the FROM clause of a relation with the texts ``c0``, ``c1``, ...
+        scan: reads the file.
         names: the names of the columns.
         marks: the decimal and thousands marks of the numbers.
     """
-    starts = range(0, len(names), _COLUMNS_AT_ONCE)
-    batches = (range(start, min(start + _COLUMNS_AT_ONCE, len(names))) for start in starts)
-    return [each for n in batches for each in _profile_some(relation.only(n), names, n, marks)]
+    tallies = [_ColumnTally(marks) for _ in names]
+    for block in scan(range(len(names))):
+        for i, tally in enumerate(tallies):
+            tally.add(block, i)
+    commonest = [tally.commonest() for tally in tallies]
+    if pruned := [i for i, tally in enumerate(tallies) if tally.is_pruned]:
+        again: list[Counter[bytes]] = [Counter() for _ in pruned]
+        for block in scan(pruned):
+            for k, i in enumerate(pruned):
+                again[k].update(filter(set(commonest[i]).__contains__, _cells(block, k)))
+        for i, counts in zip(pruned, again, strict=True):
+            commonest[i] = dict(counts)
+    profiles = zip(names, tallies, commonest, strict=True)
+    return [tally.profile(name, _ordered(counts)) for name, tally, counts in profiles]
 
 
-def _profile_some(relation: Relation, names: Sequence[str], n: range, marks: NumberMarks) -> list[ColumnProfile]:
-    cells = ", ".join(f"trim(c{i}, {literal(BLANKS)}) AS c{i}" for i in n)
-    texts = f"(SELECT {cells} FROM {relation})"
-    numbers = ", ".join(f"TRY_CAST({_spelled(f'c{i}', marks)} AS DOUBLE) AS d{i}" for i in n)
-    finite = ", ".join(f"CASE WHEN isfinite(d{i}) THEN d{i} END AS d{i}" for i in n)
-    filled = ", ".join(f"CASE WHEN isfinite(d{i}) THEN c{i} ELSE {_unless_missing(f'c{i}')} END AS c{i}" for i in n)
-    figures = ", ".join(
-        f"count(c{i}), count(d{i}), count(*) FILTER (d{i} = floor(d{i})), min(d{i}), max(d{i}), "
-        f"approx_count_distinct(c{i}), approx_top_k(c{i}, {COMMONEST})"
-        for i in n
-    )
-    ((records, *flat),) = _rows(
-        relation, f"SELECT count(*), {figures} FROM (SELECT {filled}, {finite} FROM (SELECT *, {numbers} FROM {texts}))"
-    )
-    profiles = []
-    for k, i in enumerate(n):
-        name = names[i]
-        n_filled, number, whole, lowest, highest, distinct, top = flat[7 * k : 7 * k + 7]
-        low, high = (math.nan, math.nan) if lowest is None else (lowest, highest)
-        commonest = tuple((text, 0) for text in top or ())
-        if len(commonest) < COMMONEST:  # these are all texts
-            distinct = len(commonest)
-        profile = ColumnProfile(
-            name, records, records - n_filled, number, whole, low, high, min(distinct, n_filled), commonest
-        )
+class _ColumnTally:
+    """Counts the cells of a column; ``is_pruned`` says that it has forgotten rare texts."""
+
+    def __init__(self, marks: NumberMarks) -> None:
+        self.is_pruned = False
+        self._numbers = NumberCoder(CutColumn("", (0.0,)), marks)
+        self._missing = LevelCoder(dict.fromkeys(MISSING, 0))
+        self._counts: Counter[bytes] = Counter()
+        self._sampled: set[int] = set()
+        self._n_bits = 0
+        self._totals: Integers = np.zeros(4, dtype=np.int64)
+        self._range = math.inf, -math.inf
+
+    def add(self, block: CellBlock, i: int) -> None:
+        """Count the cells of a block."""
+        numbers = self._numbers.numbers(block, i)[block.is_whole]
+        is_number = ~np.isnan(numbers)
+        is_missing = (self._missing.codes(block, i)[block.is_whole] >= 0) & ~is_number
+        numbers = numbers[is_number]
+        self._totals += len(is_number), is_missing.sum(), len(numbers), (numbers == np.floor(numbers)).sum()
+        if len(numbers):
+            self._range = min(self._range[0], numbers.min()), max(self._range[1], numbers.max())
+        self._counts.update(_cells(block, i))
+        if len(self._counts) > _MAX_COUNTED:
+            self._sample()
+            self.is_pruned = True
+            self._counts = Counter(dict(self._counts.most_common(_MAX_COUNTED // 2)))
+
+    def commonest(self) -> dict[bytes, int]:
+        """Return the most common texts that are not missing values, with their frequencies."""
+        for text in MISSING:
+            self._counts.pop(text.encode(), None)
+        self._sample()
+        return dict(self._counts.most_common(COMMONEST))
+
+    def profile(self, name: str, commonest: tuple[tuple[str, int], ...]) -> ColumnProfile:
+        """Return the profile of the column."""
+        records, missing, numbers, whole = self._totals.tolist()
+        lowest, highest = map(float, self._range) if numbers else (math.nan, math.nan)
+        distinct = min(len(self._sampled) << self._n_bits, records - missing)
+        profile = ColumnProfile(name, records, missing, numbers, whole, lowest, highest, distinct, ())
         is_measure = profile.is_numeric and distinct > MANY_NUMBERS
-        profiles.append(replace(profile, commonest=()) if is_measure else profile)
-    counts = [
-        f"count(*) FILTER (c{i} = {literal(text)})"
-        for i, each in zip(n, profiles, strict=True)
-        for text, _ in each.commonest
-    ]
-    counted = iter(_rows(relation, f"SELECT {', '.join(counts)} FROM {texts}")[0] if counts else ())
-    for k, each in enumerate(profiles):
-        pairs = ((text, next(counted)) for text, _ in each.commonest)
-        profiles[k] = replace(each, commonest=tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))))
-    return profiles
+        return profile if is_measure else replace(profile, commonest=commonest)
+
+    def _sample(self) -> None:
+        """Remember the hashes of the distinct texts, or a random part of them whose size is bounded."""
+        self._sampled.update(filter(self._is_sampled, map(hash, self._counts)))
+        while len(self._sampled) > _MAX_SAMPLED:
+            self._n_bits += 1
+            self._sampled = set(filter(self._is_sampled, self._sampled))
+
+    def _is_sampled(self, code: int) -> bool:
+        return not code & ((1 << self._n_bits) - 1)
 
 
-def _spelled(text: str, marks: NumberMarks) -> str:
-    """Return a DuckDB expression that writes a number with a decimal point; a text without marks stays as it is."""
-    if marks == POINT:
-        return text
-    held = " OR ".join(f"contains({text}, {literal(mark)})" for mark in {".", marks.decimal, marks.thousands} - {""})
-    return f"CASE WHEN {held} THEN {with_point(text, marks)} ELSE {text} END"
-
-
-def _unless_missing(text: str) -> str:
-    longest = max(map(len, MISSING))  # longer texts need no comparison
-    return f"CASE WHEN strlen({text}) > {longest} OR {text} NOT IN ({', '.join(map(literal, MISSING))}) THEN {text} END"
-
-
-def are_grouped(relation: Relation, index: int) -> bool:
+def are_grouped(scan: Scan, index: int) -> bool:
     """Return whether each point in the first 100,000 cells of a column may separate thousands, as in 1.234."""
-    text = f"trim(c{index}, {literal(BLANKS)})"
-    grouped = f"regexp_full_match({text}, '[+-]?[1-9][0-9]{{0,2}}[.][0-9]{{3}}')"
-    ((all_grouped,),) = _rows(
-        relation, f"SELECT bool_and({grouped}) FROM (FROM {relation} LIMIT {_SAMPLE}) WHERE contains({text}, '.')"
-    )
-    return bool(all_grouped)
+    with closing(scan([index])) as blocks:
+        cells = itertools.islice((cell for block in blocks for cell in _cells(block, 0) if b"." in cell), _SAMPLE)
+        first = next(cells, b"")
+        return all(map(_GROUPED.fullmatch, itertools.chain([first], cells)))
 
 
-def all_texts(relation: Relation, index: int) -> list[str]:
+def all_texts(scan: Scan, index: int) -> list[str]:
     """Return all distinct texts of a column that are not missing values, sorted."""
-    text = _unless_missing(f"trim(c{index}, {literal(BLANKS)})")
-    return [
-        text
-        for (text,) in _rows(relation, f"SELECT DISTINCT {text} AS t FROM {relation} WHERE t IS NOT NULL ORDER BY t")
-    ]
+    cells = {cell for block in scan([index]) for cell in _cells(block, 0)}
+    return sorted(set(map(_text, cells)) - set(MISSING))
 
 
-def first_rows(relation: Relation, n_columns: int, n_rows: int) -> list[tuple[str | None, ...]]:
-    """Return the first rows of a relation with the texts ``c0``, ``c1``, ..., without blanks around them."""
-    cells = ", ".join(f"trim(c{i}, {literal(BLANKS)})" for i in range(n_columns))
-    return _rows(relation, f"SELECT {cells} FROM {relation} LIMIT {n_rows}")
+def first_rows(scan: Scan, n_columns: int, n_rows: int) -> list[tuple[str, ...]]:
+    """Return the first rows, without blanks around their texts."""
+    with closing(scan(range(n_columns))) as blocks:
+        rows = (
+            map(_text, row)
+            for block in blocks
+            for row in zip(*(_cells(block, i) for i in range(n_columns)), strict=True)
+        )
+        return [tuple(row) for row in itertools.islice(rows, n_rows)]
 
 
-def count_rows(relation: Relation, texts: Sequence[str]) -> int:
+def count_rows(scan: Scan, texts: Sequence[str]) -> int:
     """Return the number of rows that hold these texts, one in each column."""
-    same = " AND ".join(f"trim(c{i}, {literal(BLANKS)}) = {literal(text)}" for i, text in enumerate(texts))
-    ((count,),) = _rows(relation, f"SELECT count(*) FROM {relation} WHERE {same}")
-    return int(count)
+    row = tuple(text.encode() for text in texts)
+    blocks = (block for block in scan(range(len(row))) if max(row, key=len) in block.data)
+    return sum(
+        each == row for block in blocks for each in zip(*(_cells(block, i) for i in range(len(row))), strict=True)
+    )
 
 
 def commonest_invalid(
-    relation: Relation, index: int, column: AnyColumn, marks: NumberMarks = POINT
+    scan: Scan, index: int, column: AnyColumn, marks: NumberMarks = POINT
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
     """Return the number of cells that are invalid under the column's domain, and the most common of their texts.
 
     Args:
-        relation: a relation with the texts ``c0``, ``c1``, ...
+        scan: reads the file.
         index: the index of the column.
         column: the column's domain.
         marks: the decimal and thousands marks that the user stated.
     """
-    cells = f"(SELECT coalesce(c{index}, '') AS cell, {_as_read(index, column, marks)} AS number FROM {relation})"
-    invalid = (
-        f"SELECT trim(cell, {literal(BLANKS)}) AS text FROM {cells} WHERE {code_expression('number', column)} IS NULL"
-    )
-    rows = _rows(
-        relation,
-        f"SELECT text, count(*) AS n, sum(count(*)) OVER () FROM ({invalid}) GROUP BY text "
-        f"ORDER BY n DESC, text LIMIT {COMMONEST}",
-    )
-    return (int(rows[0][2]) if rows else 0), tuple((text, n) for text, n, _ in rows)
+    if isinstance(column, Column):
+        column = replace(column, within=())
+    codes_of, counts = _codes_of(column, marks), Counter[bytes]()
+    for block in scan([index]):
+        counts.update(itertools.compress(_cells(block, 0), codes_of(block, 0)[block.is_whole] < 0))
+    return counts.total(), _ordered(counts)[:COMMONEST]
 
 
 def count_beyond(
-    relation: Relation, index: int, column: NumericColumn, marks: NumberMarks = POINT
+    scan: Scan, index: int, column: NumericColumn, marks: NumberMarks = POINT
 ) -> tuple[int, int, float, int]:
     """Return how many cells are numbers below and above the bounds, and the commonest of these with its frequency.
 
     See ``commonest_invalid``.
     """
-    number = f"TRY_CAST({_as_read(index, column, marks)} AS DOUBLE)"
-    low, high = f"x < {column.lower!r}", f"x > {column.upper!r}"
-    rows = _rows(
-        relation,
-        "SELECT coalesce(sum(n) FILTER (low) OVER (), 0), coalesce(sum(n) FILTER (NOT low) OVER (), 0), x, n FROM "
-        f"(SELECT x, {low} AS low, count(*) AS n FROM (SELECT {number} AS x FROM {relation}) "
-        f"WHERE isfinite(x) AND ({low} OR {high}) GROUP BY x) ORDER BY n DESC, x LIMIT 1",
-    )
-    below, above, number_beyond, count = rows[0] if rows else (0, 0, math.nan, 0)
-    return int(below), int(above), float(number_beyond), int(count)
+    counts = Counter[float]()
+    for numbers in _numbers(scan, index, column, marks):
+        counts.update(numbers[(numbers < column.lower) | (numbers > column.upper)].tolist())
+    below = sum(n for number, n in counts.items() if number < column.lower)
+    commonest, count = min(counts.items(), key=lambda pair: (-pair[1], pair[0]), default=(math.nan, 0))
+    return below, counts.total() - below, commonest, count
 
 
 def mean_and_variance(
-    relation: Relation, index: int, column: NumericColumn, marks: NumberMarks = POINT
+    scan: Scan, index: int, column: NumericColumn, marks: NumberMarks = POINT
 ) -> tuple[float, float] | None:
     """Return the mean and the variance of the numbers of a column after clamping; None if there are too few."""
-    number = f"TRY_CAST({_as_read(index, column, marks)} AS DOUBLE)"
-    clamped = f"greatest({column.lower!r}, least({column.upper!r}, x))"
-    ((mean, variance),) = _rows(
-        relation,
-        f"SELECT avg(y), var_samp(y) FROM (SELECT {clamped} AS y FROM (SELECT {number} AS x FROM {relation}) "
-        "WHERE isfinite(x))",
-    )
-    return None if mean is None or variance is None else (float(mean), float(variance))
+    n, total, squares, center = 0, 0.0, 0.0, (column.lower + column.upper) / 2
+    for numbers in _numbers(scan, index, column, marks):
+        clamped = np.clip(numbers, column.lower, column.upper) - center
+        n, total, squares = n + len(clamped), total + float(clamped.sum()), squares + float(clamped @ clamped)
+    return None if n < 2 else (center + total / n, (squares - total**2 / n) / (n - 1))
 
 
-def count_valid_records(relation: Relation, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:
+def count_valid_records(scan: Scan, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:
     """Return the number of records that are valid in all columns; each has its index, domain and marks."""
-    cells = ", ".join(f"{_as_read(*each)} AS cell_{k}" for k, each in enumerate(columns))
-    valid = " AND ".join(_is_valid(k, each) for k, (_, each, _) in enumerate(columns))
-    ((n_valid,),) = _rows(relation, f"SELECT count(*) FROM (SELECT {cells} FROM {relation}) WHERE {valid}")
-    return int(n_valid)
+    return sum(int(valid.sum()) for _, valid in _valid_records(scan, columns))
 
 
-def count_keys(
-    relation: Relation, columns: Sequence[tuple[int, AnyColumn, NumberMarks]], least: float
-) -> tuple[int, int]:
+def count_keys(scan: Scan, columns: Sequence[tuple[int, AnyColumn, NumberMarks]], least: float) -> tuple[int, int]:
     """Return the number of keys with a valid record, and of those with at least ``least`` valid records.
 
     The first column is that of the keys; see ``count_valid_records``.
     """
-    cells = ", ".join(f"{_as_read(*each)} AS cell_{k}" for k, each in enumerate(columns))
-    valid = " AND ".join(f"{code_expression(f'cell_{k}', each)} IS NOT NULL" for k, (_, each, _) in enumerate(columns))
-    key = integers_in_normal_form(without_blanks("cell_0"))
-    numbers = f"SELECT count(*) AS n FROM (SELECT {cells} FROM {relation}) WHERE {valid} GROUP BY {key}"
-    ((n_keys, n_large),) = _rows(relation, f"SELECT count(*), count(*) FILTER (n >= {least!r}) FROM ({numbers})")
-    return int(n_keys), int(n_large)
+    texts = TextKeys()
+    keys = [texts.of_cells(block, *block.edges(0))[valid] for block, valid in _valid_records(scan, columns)]
+    _, counts = np.unique(np.concatenate([np.empty(0, np.uint64), *keys]), return_counts=True)
+    return len(counts), int((counts >= least).sum())
 
 
-def _is_valid(k: int, column: AnyColumn) -> str:
-    """Return a DuckDB condition that cell k is valid; of a pair of keys, that cells k and k + 1 hold a listed pair."""
-    if not isinstance(column, Column) or not column.within:
-        return f"{code_expression(f'cell_{k}', column)} IS NOT NULL"
-    pairs = zip(map(normal_cell, column.levels), map(normal_cell, column.within), strict=True)
-    listed = ", ".join(f"({literal(key)}, {literal(other)})" for key, other in pairs)
-    key, other = (integers_in_normal_form(without_blanks(f"cell_{i}")) for i in (k, k + 1))
-    return f"({key}, {other}) IN ({listed})"
+def _valid_records(
+    scan: Scan, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]
+) -> Iterator[tuple[CellBlock, Booleans]]:
+    """Yield blocks of records, and whether each record is valid in all columns."""
+    coders = [_codes_of(column, marks) for _, column, marks in columns]
+    for block in scan([index for index, *_ in columns]):
+        codes = [codes_of(block, k) for k, codes_of in enumerate(coders)]
+        yield block, block.is_whole & (np.stack(codes) >= 0).all(axis=0)
 
 
-def _as_read(index: int, column: AnyColumn, marks: NumberMarks) -> str:
-    """Return a DuckDB expression for the text of a cell; if it is a number, with a decimal point."""
-    cell = f"coalesce(c{index}, '')"
-    return cell if marks == POINT or isinstance(column, Column) else with_point(cell, marks)
+def _codes_of(column: AnyColumn, marks: NumberMarks) -> Callable[[CellBlock, int], Integers]:
+    """Return a function of a block and the place of the column in it; codes of invalid cells are negative."""
+    if not isinstance(column, Column) or not column.finds_keys:
+        return coder_of(column, marks).codes
+
+    def codes(block: CellBlock, i: int) -> Integers:
+        begins, stops = block.trimmed(*block.edges(i))
+        return np.where((begins < stops) & (stops - begins <= MAX_KEY_BYTES), 0, -1)
+
+    return codes
 
 
-_RUNNING: list[duckdb.DuckDBPyConnection] = []
+def _numbers(scan: Scan, index: int, column: NumericColumn, marks: NumberMarks) -> Iterator[Floats]:
+    """Yield the numbers of a column, neither clamped nor rounded, block by block."""
+    coder = NumberCoder(column, marks)
+    for block in scan([index]):
+        numbers = coder.numbers(block, 0)
+        yield numbers[~np.isnan(numbers)]
 
 
-def share_done() -> float | None:
-    """Return the finished fraction of the current pass over the file; None if the file is not being read."""
-    try:
-        return max(float(_RUNNING[-1].query_progress()), 0.1) / 100.0
-    except IndexError:
-        return share_read()
+def _cells(block: CellBlock, i: int) -> list[bytes]:
+    """Return the cells of the well-formed records."""
+    begins, stops = block.trimmed(*block.edges(i))
+    return block.cells(begins[block.is_whole], stops[block.is_whole])
 
 
-def _rows(relation: Relation, query: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a query, which names the relation once."""
-    lines = nullcontext() if relation.lines is None else pipe_blocks(relation.lines())
-    with lines as pipe, cursor(unreadable()) as engine:
-        if pipe is not None:
-            return fetch(engine, query.replace(_PIPE, f"/dev/fd/{pipe.reader}"), pipe.cut)
-        engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
-        _RUNNING.append(engine)
-        try:
-            return fetch(engine, query, engine.interrupt)
-        finally:
-            _RUNNING.remove(engine)
+def _rows(block: CellBlock, n_columns: int) -> Iterator[tuple[bytes, ...]]:
+    return zip(*(_cells(block, i) for i in range(n_columns)), strict=True)
+
+
+def _text(cell: bytes) -> str:
+    return clean_cell(cell).strip(BLANKS)
+
+
+def _ordered(counts: Mapping[bytes, int]) -> tuple[tuple[str, int], ...]:
+    """Return texts with their frequencies, the most common ones first."""
+    return tuple(sorted(((_text(cell), n) for cell, n in counts.items()), key=lambda pair: (-pair[1], pair[0])))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
 from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks
-from dpbayes_cli.base.errors import DpbayesError, SourceError
+from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn
 from dpbayes_cli.sources.cell_blocks import CellBlock
-from dpbayes_cli.sources.cell_codes import TextRecords, coder_of
 from dpbayes_cli.sources.file_mistakes import unusable_first_line
 from dpbayes_cli.sources.lines import MAX_RECORD_BYTES, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, open_bytes
-from dpbayes_cli.sources.reader import Reader, UnitBound
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect, split_record
-from dpbayes_cli.sources.source import Source, column_index, unreadable
+from dpbayes_cli.sources.source import Source, column_index
 
 _PART_BYTES = 1 << 26
 """Privacy units are read in one part for every 64 MiB of files; ten million short records then take 2 GB of memory."""
@@ -63,25 +62,11 @@ class DelimitedSource(Source):
 
     def count_records(self) -> int | None:
         """Return the number of records of regular files; None for a stream."""
-        return None if self.is_stream else sum(block.count(b"\n") for block in self._blocks())
+        return None if self.is_stream else sum(block.count(b"\n") for block in self._lines())
 
     def is_empty(self) -> bool:
         """Return whether the files have no record, by reading only their first block; False for a stream."""
-        return not self._location.is_stream and next(self._blocks(), None) is None
-
-    def scan(self, reader: Reader) -> None:
-        """Hand all records to a reader in one pass; see ``Source.scan``."""
-        if not self._columns:
-            raise ValueError("check first")
-        wanted = [*self._indices, *([] if self._unit_index is None else [self._unit_index])]
-        coders = [coder_of(column, self._marks) for column in reader.columns or self._columns]
-        blocks = (CellBlock(lines, self._dialect, self._width, wanted) for lines in self._blocks())
-        try:
-            reader.read(TextRecords(block, coders) for block in blocks)
-        except DpbayesError:
-            raise
-        except Exception:  # noqa: BLE001 - its text might quote a cell
-            raise unreadable() from None
+        return not self._location.is_stream and next(self._lines(), None) is None
 
     def close(self) -> None:
         """Close a stream that is still open."""
@@ -114,7 +99,14 @@ class DelimitedSource(Source):
             raise unusable_first_line(line, file)
         return [field.strip(BLANKS) for field in fields]
 
-    def _blocks(self) -> Iterator[bytes]:
+    def _blocks(self) -> Generator[CellBlock]:
+        """See ``Source._blocks``."""
+        wanted = [*self._indices, *([] if self._unit_index is None else [self._unit_index])]
+        for lines in self._lines():
+            yield CellBlock(lines, self._dialect, self._width, wanted)
+
+    def _lines(self) -> Iterator[bytes]:
+        """Yield the records of all files in order."""
         quote = self._dialect.quote.encode("ascii") if self._dialect.quoted_newlines else b""
         if self._stream is not None:
             yield from record_blocks(self._stream, skip_header=False, quote=quote)

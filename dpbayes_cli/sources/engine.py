@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,10 +12,11 @@ from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.statistic import ExactEvidence, FoundGroups, Statistic, SumsByGroup
 from dpbayes_cli.core.statistic_values import released_values
+from dpbayes_cli.sources.cell_blocks import CellBlock
 from dpbayes_cli.sources.found_keys import KeyTally
-from dpbayes_cli.sources.reader import Reader, UnitBound
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.source import Source, check_boolean, column_index
-from dpbayes_cli.sources.statements import Tally
+from dpbayes_cli.sources.tally import Tally
 
 if TYPE_CHECKING:
     from dpbayes_cli.sources.cell_expressions import Dialect
@@ -63,12 +64,8 @@ class EngineSource(Source):
         """Return the number of privacy units, or of rows if each row is a unit."""
         return self._count(self._unit)
 
-    def scan(self, reader: Reader) -> None:
-        """Refuse: only statistics leave the engine.
-
-        Raises:
-            SourceError: always.
-        """
+    def _blocks(self) -> Generator[CellBlock]:
+        """Refuse: only statistics leave the engine."""
         raise SourceError(
             "this request reads records one by one, but only statistics leave this engine",
             hint="export the columns to Parquet files and read these without --engine",
@@ -131,8 +128,10 @@ class EngineSource(Source):
         named = {f"text_{i}": name for i, (name, _) in enumerate(zip(self._names, columns, strict=False))}
         if unit is not None:
             named["owner"] = self._unit_name
-        pairs = enumerate(zip(columns, self._are_texts, strict=False))
-        marks = {i: self._marks for i, (column, is_text) in pairs if is_text and self._has_marks(column)}
+        pairs, marked = enumerate(zip(columns, self._are_texts, strict=False)), self._marks != POINT
+        marks = {
+            i: self._marks for i, (column, is_text) in pairs if is_text and marked and not isinstance(column, Column)
+        }
         return Statements(self.dialect, self._relation(named), columns, unit, marks)
 
     @abstractmethod

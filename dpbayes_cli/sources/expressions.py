@@ -1,8 +1,7 @@
 """Statistics as Ibis expressions, which are compiled for PostgreSQL, Spark and DuckDB.
 
-Cells get the same codes as in ``statements``, whose SQL for the embedded engine is written by hand: importing Ibis and
-compiling the first query take 0.3 to 1.4 s, as long as a whole release of a small file. A query is compiled in stages,
-each of which reads the stage before, so that a shared expression is computed once.
+Cells get the same codes as in ``cell_codes``. A query is compiled in stages, each of which reads the stage before, so
+that a shared expression is computed once.
 """
 
 from __future__ import annotations
@@ -28,15 +27,16 @@ from dpbayes_cli.sources.cell_expressions import (
     double,
     function,
     grid_code,
+    literal,
     normal_text,
     sha256_text,
     with_point,
+    without_controls,
 )
 from dpbayes_cli.sources.contributions import MAX_DUPLICATES
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import OUT_OF_BOUNDS, UnitBound
-from dpbayes_cli.sources.records import literal
-from dpbayes_cli.sources.statements import Monomial
+from dpbayes_cli.sources.tally import Monomial
 
 _NUMBER = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[|]$"
 _PLAIN = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)[|]$"
@@ -243,7 +243,7 @@ class Statements:
         for i, column in enumerate(self._columns):
             text = rows[f"text_{i}"]
             if i in self._keyed:
-                text = normal_text(text)
+                text = ibis.coalesce(normal_text(without_controls(text)), "")
             elif isinstance(column, Column):  # most records need no pattern: 6 s instead of 14 s for 3 million
                 usual = [normal_cell(spelled) for spelled in column.texts]
                 text = ibis.cases((text.isin(usual), text), else_=normal_text(text))
@@ -256,7 +256,7 @@ class Statements:
                 any_number = (text.length() <= MAX_CELL_BYTES) & (text + END).re_search(pattern)
                 shaped[f"shape_{i}"] = ibis.cases((plain, 1), (any_number, 2)).cast("int64")
         if self._bound is not None:
-            shaped["unit"] = ibis.coalesce(normal_text(rows.owner), "")
+            shaped["unit"] = ibis.coalesce(normal_text(without_controls(rows.owner)), "")
         return self._add(rows.select(**shaped))
 
     def _parts(self, rows: Expression) -> Expression:

@@ -7,23 +7,17 @@ level is the code of a category, or 0 for a valid number; it is NULL if the valu
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from dpbayes_cli.base.cell_grammar import is_publishable_key
-from dpbayes_cli.base.duck import fetch
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.sources.code_sums import sums_by_key
 from dpbayes_cli.sources.imputation import impute_code, with_stand_in
-from dpbayes_cli.sources.packed_codes import imputed_code
-from dpbayes_cli.sources.reader import Cells, Records
-from dpbayes_cli.sources.records import integers_in_normal_form, without_blanks
-
-if TYPE_CHECKING:
-    import duckdb
+from dpbayes_cli.sources.reader import Records
+from dpbayes_cli.sources.text_keys import TextKeys
 
 KeyRow = tuple[str | None, int | None, int, int | None]
 
@@ -45,25 +39,14 @@ class KeyTally:
         self._size = n_codes(columns[1])
         self._groups: dict[str, list[int]] = {}
 
-    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
-        """Count the records; see ``Reader``."""
-        key = integers_in_normal_form(without_blanks("cell_0"))
-        column, direct = self.columns[1], None
-        if isinstance(column, NumericColumn):
-            direct = cells.integers.get(1) or (None if column.integers else cells.doubles.get(1))
-        code = imputed_code("cell_1", column, self._policy, direct=direct is not None)
-        rows = f"SELECT {cells.texts[0]} AS cell_0, {direct or cells.texts[1]} AS cell_1 FROM {cells.relation}"
-        coded = f"SELECT {key} AS key, {code} AS code FROM ({rows})"
-        level, total = ("CASE WHEN code IS NOT NULL THEN 0 END", "sum(code)") if self._sums else ("code", "0")
-        query = f"SELECT key, {level} AS level, count(*), {total} FROM ({coded}) GROUP BY ALL"
-        self.add(fetch(engine, query, abort))
-
     def read(self, blocks: Iterable[Records]) -> None:
         """Count the records; see ``Reader``."""
         stand_in = impute_code(self.columns[1], self._policy)
         for records in blocks:
-            texts, key = records.texts(0)
+            keys = TextKeys()  # of this block alone, because texts that are no keys may be long
+            found, key = np.unique(records.keys(0, keys), return_inverse=True)
             code = with_stand_in(records.codes(1), stand_in)
+            texts = [text.decode() for text in keys.texts(found)]
             self.records += int(np.count_nonzero(code < 0))
             key, code = key[code >= 0], code[code >= 0]
             if self._sums:

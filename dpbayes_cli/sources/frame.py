@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -13,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
-from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.core.columns import AnyColumn, Column
-from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
-from dpbayes_cli.sources.source import Source, column_index, unreadable
+from dpbayes_cli.sources.cell_blocks import CellBlock
+from dpbayes_cli.sources.reader import UnitBound
+from dpbayes_cli.sources.source import Source, cell_blocks, column_index
 
-_NAME = "frame"
+_BLOCK_ROWS = 1 << 14
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 """What stands in a text for bytes that are not UTF-8; no engine reads such a text."""
 _MAX_BITS = int(MAX_CELL_BYTES * math.log2(10))
@@ -59,23 +61,16 @@ class FrameSource(Source):
         """Return the number of rows."""
         return len(self._frame)
 
-    def scan(self, reader: Reader) -> None:
-        """Hand all records to a reader; see ``Source.scan``."""
-        if not self._columns:
-            raise ValueError("check first")
+    def _blocks(self) -> Generator[CellBlock]:
+        """See ``Source._blocks``."""
         are_levels = [isinstance(column, Column) for column in self._columns] + [False]
-        texts = {
-            f"text_{i}": cell_texts(self._frame, name, is_level=is_level)
-            for i, (name, is_level) in enumerate(zip(self._names, are_levels, strict=False))
-        }
-        labels = list(texts)
-        owner = labels.pop() if self._unit is not None else None
-        with cursor(unreadable()) as engine:
-            engine.register(_NAME, texts)
-            try:
-                reader.run(engine, Cells(_NAME, labels, owner), engine.interrupt)
-            finally:
-                engine.unregister(_NAME)
+        pairs = zip(self._names, are_levels, strict=False)
+        texts = [cell_texts(self._frame, name, is_level=is_level) for name, is_level in pairs]
+        for start in range(0, len(self._frame), _BLOCK_ROWS):
+            lines = io.StringIO(newline="")
+            rows = zip(*(each[start : start + _BLOCK_ROWS] for each in texts), strict=True)
+            csv.writer(lines, lineterminator="\n").writerows(rows)
+            yield from cell_blocks(io.BytesIO(lines.getvalue().encode()), len(texts))
 
     def close(self) -> None:
         """Do nothing: the frame belongs to the caller."""

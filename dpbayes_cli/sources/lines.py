@@ -40,18 +40,21 @@ def holds_control(line: bytes) -> bool:
     return line.translate(None, _CONTROLS) != line
 
 
-def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") -> Iterator[bytes]:
+def record_blocks(
+    stream: BinaryIO, *, skip_header: bool, quote: bytes = b"", max_bytes: int = MAX_RECORD_BYTES
+) -> Iterator[bytes]:
     """Yield blocks of whole records, each record ended by one line feed.
 
     The number of records is the number of physical lines; a last line without a line feed counts if it is not empty. A
-    record longer than ``MAX_RECORD_BYTES`` becomes the single character ``INVALID``. Memory use is bounded by the size
-    of a block plus ``MAX_RECORD_BYTES``.
+    record longer than ``max_bytes`` becomes the single character ``INVALID``. Memory use is bounded by the size of a
+    block plus ``max_bytes``.
 
     Args:
         stream: binary, buffered.
         skip_header: whether the first line is a header and not a record.
         quote: the quote character, one byte, if quoted texts may span lines; otherwise empty. A line feed after an odd
             number of quotes does not end the record and becomes ``INVALID``.
+        max_bytes: the largest number of bytes of a record.
     """
     carry = b""
     overlong = quoted = False
@@ -60,10 +63,10 @@ def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") ->
             block, quoted = _hide_quoted_newlines(block, quote, quoted)
         first = block.find(b"\n") + 1
         if not first:
-            overlong = overlong or len(carry) + len(block) > MAX_RECORD_BYTES
+            overlong = overlong or len(carry) + len(block) > max_bytes
             carry = b"" if overlong else carry + block
             continue
-        if overlong or len(carry) + first > MAX_RECORD_BYTES + 1:
+        if overlong or len(carry) + first > max_bytes + 1:
             carry, block = INVALID, block[first - 1 :]
         end = block.rfind(b"\n") + 1
         lines, carry, overlong = carry + block[:end], block[end:], False

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks, normal_cell
-from dpbayes_cli.base.duck import cursor, fetch, use_one_thread
+from dpbayes_cli.base.duck import cursor, rows_as_csv, use_one_thread
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column
+from dpbayes_cli.sources.cell_blocks import CellBlock
 from dpbayes_cli.sources.location import Location, open_bytes
 from dpbayes_cli.sources.parquet_pages import TextColumn, copy_text_column, text_column
-from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
-from dpbayes_cli.sources.records import with_point
-from dpbayes_cli.sources.source import Source, check_boolean, column_index, unreadable
+from dpbayes_cli.sources.reader import UnitBound
+from dpbayes_cli.sources.source import Source, cell_blocks, check_boolean, column_index, unreadable
 
 if TYPE_CHECKING:
     import duckdb
@@ -90,34 +91,25 @@ class ParquetSource(Source):
             relations = [_relation(files.enter_context(open_bytes(path)).fileno()) for path in self._location.paths]
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
 
-    def scan(self, reader: Reader) -> None:
-        """Hand all records to a reader in one pass; see ``Source.scan``."""
-        if not self._columns:
-            raise ValueError("check first")
-        quoted = [_quoted(name) for name in self._names]
-        texts = [_text(name, kind) for name, kind in zip(quoted, self._types, strict=True)]
-        for i, column in enumerate(self._columns):
-            if self._has_marks(column) and self._types[i].startswith(_LONG):
-                texts[i] = with_point(texts[i], self._marks)
-        with cursor(unreadable()) as engine, ExitStack() as files:
-            if self._unit_name is not None:  # a unit may have records in several files
-                names = [f"text_{i}" for i in range(len(texts))]
-                owner = _text(_quoted(self._unit_name), self._unit_type)
-                listed = zip([*texts, owner], [*names, "owner"], strict=True)
-                selected = ", ".join(f"{text} AS {name}" for text, name in listed)
-                descriptors = [files.enter_context(open_bytes(path)).fileno() for path in self._location.paths]
-                relations = [part for file in descriptors for part in self._parts_of(engine, file, files)]
-                union = " UNION ALL ".join(f"SELECT {selected} FROM {relation}" for relation in relations)
-                reader.run(engine, Cells(f"({union})", names, "owner"), engine.interrupt)
-                return
-            integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
-            doubles = {i: name for i, name in enumerate(quoted) if self._types[i] == "DOUBLE"}
+    def _blocks(self) -> Generator[CellBlock]:
+        """See ``Source._blocks``."""
+        kinds = dict(zip(self._names, self._types, strict=True))
+        names = list(self._names)
+        if self._unit_name is not None:
+            kinds[self._unit_name] = self._unit_type
+            names.append(self._unit_name)
+        cells = ", ".join(_text(_quoted(name), kinds[name]) for name in names)
+        with cursor(unreadable()) as engine:
             for path in self._location.paths:
                 with open_bytes(path) as file, ExitStack() as parts:
                     for relation in self._parts_of(engine, file.fileno(), parts):
-                        cells = Cells(relation, texts, integers=integers, doubles=doubles)
-                        reader.run(engine, cells, engine.interrupt)
+                        with rows_as_csv(engine, f"SELECT {cells} FROM {relation}") as stream:
+                            yield from cell_blocks(stream, len(names))
                         parts.close()
+
+    def _marks_of(self, i: int) -> NumberMarks:
+        """Return the marks of the numbers of a column: only texts have stated marks."""
+        return self._marks if self._types[i].startswith(_LONG) else POINT
 
     def _parts_of(self, engine: duckdb.DuckDBPyConnection, file: int, files: ExitStack) -> Iterator[str]:
         """Yield one relation of all records of an open file or, if cells are long, one relation per group of rows.
@@ -151,6 +143,24 @@ class ParquetSource(Source):
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
+
+
+def parquet_columns(path: Path) -> dict[str, bool]:
+    """Return for each column of a Parquet file whether it holds texts."""
+    with cursor(unreadable()) as engine, open_bytes(path) as file:
+        rows = engine.execute(f"DESCRIBE SELECT * FROM {_relation(file.fileno())}").fetchall()
+    return {str(name): str(kind).startswith(_LONG) for name, kind, *_ in rows}
+
+
+def parquet_blocks(path: Path, names: Sequence[str]) -> Generator[CellBlock]:
+    """Yield blocks of the cells of columns, for looking at a file before a release."""
+    cells = ", ".join(_text(_quoted(name), "VARCHAR") for name in names)
+    with (
+        cursor(unreadable()) as engine,
+        open_bytes(path) as file,
+        rows_as_csv(engine, f"SELECT {cells} FROM {_relation(file.fileno())}") as stream,
+    ):
+        yield from cell_blocks(stream, len(names))
 
 
 def _literal(descriptor: int) -> str:
@@ -189,8 +199,8 @@ def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: Te
     with ExitStack() as threads:
         if largest > _MAX_UNPACKED_BYTES:
             threads.enter_context(use_one_thread(engine))
-        ((largest_vector,),) = fetch(engine, query, engine.interrupt)
-    return int(largest_vector) > _MAX_VECTOR_BYTES
+        with rows_as_csv(engine, query) as stream:
+            return int(stream.read()) > _MAX_VECTOR_BYTES
 
 
 def _batches(sizes: Sequence[int]) -> Iterator[range]:

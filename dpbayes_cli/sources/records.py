@@ -1,4 +1,4 @@
-"""The grammar of a record: how one line of text becomes fields, in Python and as a DuckDB expression.
+"""The grammar of a record: how one line of text becomes fields.
 
 A line without quotes is split at every delimiter. A line that holds a quote must match a strict grammar: each field
 either has no quotes, or is a quoted text with doubled quotes inside and optional blanks around. A line that does not
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NumberMarks
+from dpbayes_cli.base.cell_grammar import BLANKS
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Dialect:
 def split_record(line: str, dialect: Dialect) -> list[str] | None:
     """Split one line into the texts of its fields, quotes removed; return None if the line is malformed.
 
-    Header lines are split by this function, which is also the reference for tests of the SQL expressions.
+    Header lines are split by this function, and lines in which ``CellBlock`` does not find the cells.
     """
     if dialect.quote not in line:
         return line.split(dialect.delimiter)
@@ -53,24 +53,3 @@ def split_record(line: str, dialect: Dialect) -> list[str] | None:
     pieces = [match[1] for match in re.finditer(f"(?:^|{d})({field})", line)]
     texts = [(piece, piece.strip(BLANKS)) for piece in pieces]  # if the quote is a tab, the strip removes it
     return [text[1:-1].replace(q + q, q) if q in text else piece for piece, text in texts]
-
-
-def without_blanks(text: str) -> str:
-    """Return a DuckDB expression for a text without the blanks around it."""
-    return f"trim({text}, {literal(BLANKS)})"
-
-
-def with_point(text: str, marks: NumberMarks) -> str:
-    """Return a DuckDB expression that writes a number with a decimal point and no thousands marks; empty if invalid."""
-    number = f"regexp_extract({without_blanks(text)}, {literal(f'^{marks.pattern}$')})"
-    return f"replace(replace({number}, {literal(marks.thousands)}, ''), {literal(marks.decimal)}, '.')"
-
-
-def integers_in_normal_form(trimmed: str) -> str:
-    """Return a DuckDB expression for the normal form of an integer; any other text stays as it is."""
-    return f"regexp_replace({trimmed}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})"
-
-
-def literal(text: str) -> str:
-    """Return a DuckDB string literal."""
-    return "'" + text.replace("'", "''") + "'"

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from typing import BinaryIO
 
-from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
-from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks, parse_number
+from dpbayes_cli.base.errors import DpbayesError, SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
 from dpbayes_cli.core.statistic import ExactEvidence, FoundGroups, Statistic, SumsByGroup
+from dpbayes_cli.sources.cell_blocks import CellBlock
+from dpbayes_cli.sources.cell_codes import TextRecords, coder_of
+from dpbayes_cli.sources.code_readers import GroupTally, TableTally
 from dpbayes_cli.sources.contributions import BoundedReader, UnitCounter
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, looks_like_no_header, missing_column
 from dpbayes_cli.sources.found_keys import KeyTally
-from dpbayes_cli.sources.packed_codes import GroupTally, TableTally
+from dpbayes_cli.sources.lines import record_blocks
 from dpbayes_cli.sources.reader import Reader, UnitBound
-from dpbayes_cli.sources.statements import Tally
+from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.tally import Tally
 
+_QUOTED = Dialect(quoted_newlines=True)
 _POSITION = re.compile("[1-9][0-9]{0,5}", re.ASCII)
 
 
@@ -59,10 +66,6 @@ class Source(ABC):
             SpecError: the declared domain cannot match the column's type.
         """
 
-    def _has_marks(self, column: AnyColumn) -> bool:
-        """Return whether the numbers of a column have a decimal comma or thousands marks."""
-        return self._marks != POINT and not isinstance(column, Column)
-
     @property
     def parts(self) -> int:
         """The number of parts into which the privacy units are divided, so that each part fits into memory."""
@@ -76,13 +79,31 @@ class Source(ABC):
         """Return whether there are no records; False for a stream. Call it only if the number of records is public."""
         return self.count_records() == 0
 
-    @abstractmethod
     def scan(self, reader: Reader) -> None:
         """Hand all records to a reader, in one pass.
 
         Raises:
             SourceError: the data cannot be read to the end; the message reveals nothing about a record.
         """
+        blocks = self._blocks()
+        if not self._columns:
+            raise ValueError("check first")
+        coders = [coder_of(column, self._marks_of(i)) for i, column in enumerate(reader.columns or self._columns)]
+        try:
+            with closing(blocks):
+                reader.read(TextRecords(block, coders) for block in blocks)
+        except DpbayesError:
+            raise
+        except Exception:  # noqa: BLE001 - its text might quote a cell
+            raise unreadable() from None
+
+    @abstractmethod
+    def _blocks(self) -> Generator[CellBlock]:
+        """Yield blocks of the cells of the columns and, last, of the privacy units."""
+
+    def _marks_of(self, i: int) -> NumberMarks:
+        """Return the marks of the numbers of a column."""
+        return self._marks
 
     def count(self) -> int | None:
         """Return the number of privacy units, or of records if each record is a unit; None for a stream."""
@@ -121,6 +142,18 @@ class Source(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close open files and connections."""
+
+
+def cell_blocks(stream: BinaryIO, n_columns: int) -> Iterator[CellBlock]:
+    """Yield blocks of the cells of a table, given as CSV by an engine that quotes cells with line feeds.
+
+    Args:
+        stream: the records.
+        n_columns: the number of cells of a record.
+    """
+    longest = (2 * MAX_CELL_BYTES + 3) * n_columns
+    for lines in record_blocks(stream, skip_header=False, quote=b'"', max_bytes=longest):
+        yield CellBlock(lines, _QUOTED, n_columns, range(n_columns), are_lines=False)
 
 
 def column_index(

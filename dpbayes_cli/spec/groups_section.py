@@ -228,7 +228,11 @@ def _pairs_in(lines: Sequence[str], columns: Sequence[str], path: str) -> list[l
         raise SpecError(f"{path!r} has no columns {' and '.join(columns)}", where="by.values", hint=hint)
     places = [header.index(name) for name in columns]
     if any(len(row) != len(header) for row in rows):
-        raise SpecError(f"the lines of {path!r} have different numbers of fields", where="by.values")
+        raise SpecError(
+            f"the lines of {path!r} have different numbers of fields",
+            where="by.values",
+            hint="write one pair of keys in each line",
+        )
     return [[row[place] for place in places] for row in rows[1:]]
 
 

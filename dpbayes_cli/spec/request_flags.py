@@ -85,6 +85,7 @@ FLAGS: dict[str, Flag] = {
         _OUTPUT, ("--samples-format",), "FORMAT", "samples format: parquet [default], csv or netcdf"
     ),
     "inference.pooling": Flag(_OUTPUT, ("--pooling",), "HOW", rare=True),
+    "inference.spread": Flag(_OUTPUT, ("--spread",), "X", rare=True),
     "inference.samples_per_group": Flag(_OUTPUT, ("--samples-per-group",), "N", rare=True),
     "inference.mcmc_sweeps": Flag(_OUTPUT, ("--mcmc-sweeps",), "N"),
     "inference.state_sampler": Flag(_OUTPUT, ("--state-sampler",), "NAME"),

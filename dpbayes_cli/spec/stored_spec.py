@@ -54,7 +54,7 @@ _LATER = {
     "inference": ("mcmc_sweeps", "state_sampler"),
 }
 """The options of ``_EARLIER`` that specs of the first versions did not hold, because there was no choice yet."""
-_ADDED: Mapping[str, Mapping[str, Any]] = {"sampling": {}, "inference": {"samples_per_group": 0}}
+_ADDED: Mapping[str, Mapping[str, Any]] = {"sampling": {}, "inference": {"samples_per_group": 0, "spread": 1.0}}
 """Options that were introduced later, with the values by which nothing changes."""
 
 

@@ -15,7 +15,7 @@ from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
-    Relation,
+    Scan,
     all_texts,
     are_grouped,
     commonest_invalid,
@@ -23,14 +23,13 @@ from dpbayes_cli.sources.column_profile import (
     count_keys,
     count_valid_records,
     mean_and_variance,
-    parquet_columns,
-    parquet_relation,
     profile_columns,
-    text_relation,
+    text_scan,
 )
 from dpbayes_cli.sources.file_layout import UTF8, UTF16, FileLayout, first_wrong_line, guess_layout, read_header
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names
 from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.parquet import parquet_blocks, parquet_columns
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
@@ -111,7 +110,7 @@ def check_file(
     if layout is not None:
         check.wrong_lines = max(layout.lines - layout.skipped - layout.header - check.records, 0)
         check.advice += _layout_advice(layout, table.path, check, section)
-        check.advice += header_line_advice(layout, table.path, table.relation(), columns)
+        check.advice += header_line_advice(layout, table.path, table.scan(), columns)
     check.advice += _name_advice(table.names, stated)
     if spec is not None:
         _check_spec(check, spec, table)
@@ -164,19 +163,19 @@ class Table:
             self.layout = replace(self.layout, header=False, names=stated.columns)
         self._are_texts, self.names = {}, self.layout.names
 
-    def relation(self, quote: str | None = None) -> Relation:
-        """Return the FROM clause of the texts ``c0``, ``c1``, ...; ``quote`` replaces the guessed quote character."""
+    def scan(self, quote: str | None = None) -> Scan:
+        """Return what reads the cells of the file; ``quote`` replaces the guessed quote character."""
         if self.layout is None:
-            return parquet_relation(self.path, self.names)
-        return text_relation(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
+            return lambda indices: parquet_blocks(self.path, [self.names[i] for i in indices])
+        return text_scan(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
 
     def profiles(self) -> list[ColumnProfile]:
         """Return the profiles of the columns."""
-        return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
+        return profile_columns(self.scan(), self.names, POINT if self.layout is None else self.layout.marks)
 
     def texts(self, name: str) -> list[str]:
         """Return all distinct texts of a column, sorted."""
-        return all_texts(self.relation(), self.names.index(name))
+        return all_texts(self.scan(), self.names.index(name))
 
     def marks(self, name: str, stated: NumberMarks) -> NumberMarks:
         """Return the marks with which a release reads a column: the stated ones, if the column holds texts."""
@@ -275,7 +274,7 @@ def _index(names: Sequence[str], wanted: str | None, others: Sequence[str | None
 
 def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
     """Add the invalid cells of each column that the spec names and the file has."""
-    model, relation, indices = spec.build_model(), table.relation(spec.source.quote), []
+    model, scan, indices = spec.build_model(), table.scan(spec.source.quote), []
     flags = spec.domain.__struct_fields__ if len(model.columns) == 1 else ()
     names = [name or None for name in model.column_names] or [spec.column]
     for column, wanted in zip(model.columns, names, strict=False):
@@ -287,7 +286,7 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         profile, name = check.columns[index], table.names[index]
         marks = table.marks(name, spec.source.marks)
         indices.append((index, column, marks))
-        invalid, commonest = commonest_invalid(relation, index, column, marks)
+        invalid, commonest = commonest_invalid(scan, index, column, marks)
         advice: list[str] = []
         if empty := sum(count for text, count in commonest if not text):
             advice.append(_about_empty(empty, invalid, spec.on_invalid))
@@ -302,19 +301,19 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
             )
         beyond: list[str] = []
         if isinstance(column, NumericColumn):
-            beyond = remedies.beyond_bounds(column, profile, count_beyond(relation, index, column, marks))
+            beyond = remedies.beyond_bounds(column, profile, count_beyond(scan, index, column, marks))
         advice += beyond
-        if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(relation, index):
+        if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(scan, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
         if isinstance(column, NumericColumn) and len(model.columns) == 1:
-            advice += remedies.about_spread(model, mean_and_variance(relation, index, column, marks))
+            advice += remedies.about_spread(model, mean_and_variance(scan, index, column, marks))
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
-        check.valid = count_valid_records(relation, indices)
+        check.valid = count_valid_records(scan, indices)
     if spec.key_delta is not None and len(indices) == len(model.columns):
         with suppress(SpecError):  # no epsilon is stated yet
             least = price(spec).plan.parameters["key_records"]
-            check.advice.append(remedies.keys_advice(*count_keys(relation, indices, least), least))
+            check.advice.append(remedies.keys_advice(*count_keys(scan, indices, least), least))
 
 
 def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpbayes_cli.base.cell_grammar import NumberMarks, parse_number
-from dpbayes_cli.sources.column_profile import ColumnProfile, Relation, count_rows, first_rows
+from dpbayes_cli.sources.column_profile import ColumnProfile, Scan, count_rows, first_rows
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout
 from dpbayes_cli.workflow.remedies import conversion
 
@@ -15,19 +15,17 @@ _MOST_HEADERS = 3
 _ENOUGH = 2
 
 
-def header_line_advice(
-    layout: FileLayout, path: Path, relation: Relation, profiles: Sequence[ColumnProfile]
-) -> Iterable[str]:
+def header_line_advice(layout: FileLayout, path: Path, scan: Scan, profiles: Sequence[ColumnProfile]) -> Iterable[str]:
     """Yield how to remove the lines among the records that seem to be header lines.
 
     Args:
-        relation: the records.
+        scan: reads the file.
         profiles: the profiles of all columns.
     """
     if not layout.header or not profiles:
         return
     first, n_headers = layout.skipped + 2, 0
-    for row in first_rows(relation, len(profiles), _MOST_HEADERS):
+    for row in first_rows(scan, len(profiles), _MOST_HEADERS):
         if not _is_header(row, profiles, layout.marks):
             break
         n_headers += 1
@@ -36,7 +34,7 @@ def header_line_advice(
         which = f"line {first} seems" if n_headers == 1 else f"lines {first} to {first + n_headers - 1} seem"
         yield f"{which} to belong to the header; remove what is no record: {_filtered(layout, path, f'sed {lines}d')}"
     may_repeat = all(each.numbers + each.missing < each.records for each in profiles)
-    again = count_rows(relation, layout.names) if may_repeat else 0
+    again = count_rows(scan, layout.names) if may_repeat else 0
     if again:
         script = "awk 'NR==1 {head=$0} NR==1 || $0!=head'"
         yield f"the header occurs {again + 1} times in the file; keep the first: {_filtered(layout, path, script)}"

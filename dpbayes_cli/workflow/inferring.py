@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.analysis import Analysis, analyze
 from dpbayes_cli.bundle.files import chosen_in, found_keys, payload_of, sampling_seed, stated_sampling_seed
-from dpbayes_cli.bundle.read import Bundle
+from dpbayes_cli.bundle.read import Bundle, analysis_of, read_bundle
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.models.families.curved_loss import CurvedLossModel
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.stored_spec import with_former_inference
 
@@ -26,7 +33,8 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
 
     Args:
         contents: the release.
-        changes: the changed parts of the sections ``prior`` and ``inference`` of the spec.
+        changes: the changed parts of the sections ``prior`` and ``inference`` of the spec; the prior may be the
+            posterior of another release, see ``prior_from``.
         seed: the seed of the samples; if None, it is derived from the release. Equal seeds give independent samples of
             different releases, so that their posteriors may be compared sample by sample.
         more: how many times Markov chains that are too short are continued.
@@ -36,6 +44,8 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
     """
     document, spec, model = contents.document, contents.spec, contents.model
     released = payload_of(document)
+    if "prior" in changes and "from" in changes["prior"]:
+        changes = {**changes, "prior": prior_from(changes["prior"], contents)}
     if changes:
         before = with_former_inference(document.spec)
         inference = {**before.get("inference", {}), **changes.get("inference", {})}
@@ -47,3 +57,43 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
     used = derived if stated == derived else stated_sampling_seed(derived, stated)
     analysis = analyze(spec, model, contents.mechanism, released, document.n_records, used, more=more)
     return InferredAgain(spec, analysis, stated)
+
+
+def prior_from(stated: Mapping[str, Any], contents: Bundle) -> dict[str, Any]:
+    """Return the prior that is the posterior of another release: a normal law with its means and covariance.
+
+    Args:
+        stated: ``from``, the directory of the other bundle, and ``other_people: true``.
+        contents: the release whose prior it becomes.
+
+    Raises:
+        SpecError: it is not said that the other release is of other people, or the other release is not one of the
+            same regression, or has no posterior.
+        OutputError, VerificationError: see ``read_bundle``.
+    """
+    if str(stated.get("other_people")).lower() not in {"true", "yes"} or len(stated) > 2:
+        raise SpecError(
+            "the posterior of another release may be a prior only if the two releases are of different people: the "
+            "same records would count twice",
+            where="prior.from",
+            hint="if they are, state --prior from=BUNDLE,other_people=true, and no other key of the prior",
+        )
+    other, model = read_bundle(Path(stated["from"])), contents.model
+    same = isinstance(model, CurvedLossModel) and type(other.model) is type(model)
+    if not same or other.model.columns != model.columns or other.model.parameters != model.parameters:
+        raise SpecError(
+            "the other release is not of the same regression: the model, the columns and their bounds must be equal",
+            where="prior.from",
+        )
+    if other.document.draws or other.document.release_id == contents.document.release_id:
+        raise SpecError(
+            "the other bundle is the same release, or holds draws from a tempered posterior, not a posterior",
+            where="prior.from",
+        )
+    samples, names = analysis_of(other).samples, require_type(other.model, CurvedLossModel).design.names
+    return {
+        "mean": dict(zip(names, samples.mean(axis=0).tolist(), strict=True)),
+        "scale": dict(zip(names, samples.std(axis=0).tolist(), strict=True)),
+        "correlations": np.corrcoef(samples.T).reshape(len(names), -1).tolist(),
+        "origin": other.document.release_id,
+    }

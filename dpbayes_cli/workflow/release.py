@@ -7,7 +7,7 @@ killed at any point, repeating the call finishes the same release.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from dpbayes_cli.ledger.limits import due_notices
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.privacy.measurements import no_randomness_error
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources.packed_codes import CodeReader
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.workflow.account_costs import HALF_OF_DELTA
 from dpbayes_cli.workflow.prepare import PreparedRelease
@@ -177,9 +177,18 @@ def _draw(prepared: PreparedRelease, source: Source) -> bytes:
 
 
 def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Draws:
-    """Draw the payload of a release from the exact statistics or records.
+    """Draw the payload of a release from the exact statistics or records; see ``privatize_often``.
 
-    Privacy: the guarantee of the plan, for one call. An audit calls this function many times, on made-up data.
+    Privacy: the guarantee of the plan, for one call.
+    Source: see the mechanism.
+    """
+    return privatize_often(planned, evidence, 1)[0]
+
+
+def privatize_often(planned: PlannedRelease, evidence: ExactEvidence, n_times: int) -> Sequence[Payload | Draws]:
+    """Draw the payloads of several releases of the same evidence, as an audit does with made-up data.
+
+    Privacy: the guarantee of the plan for each payload.
     Source: see the mechanism.
 
     Raises:
@@ -188,8 +197,8 @@ def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Dra
     law = planned.plan.choice
     try:
         if law is not None:
-            return _draw_with_private_choice(planned, law, evidence)
-        return planned.mechanism.release(planned.plan, evidence)
+            return [_draw_with_private_choice(planned, law, evidence) for _ in range(n_times)]
+        return planned.mechanism.release_often(planned.plan, evidence, n_times)
     except OSError:  # mechanisms use the operating system for nothing else
         raise no_randomness_error() from None
 

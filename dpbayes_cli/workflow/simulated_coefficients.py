@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.derivatives import DerivativeRows, Point
 from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.langevin import Langevin
@@ -21,9 +22,10 @@ from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.derivatives.infer_derivatives import normal_approximation
 from dpbayes_cli.mechanisms.noisy_newton import rounds
+from dpbayes_cli.models.families.convex_loss import CoefficientModel
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.workflow.simulated_releases import NORMAL_WIDTH, Simulation, Trials
+from dpbayes_cli.workflow.simulated_releases import Simulation, Trials
 from dpbayes_cli.workflow.tested_predictions import TestRecords
 
 if TYPE_CHECKING:
@@ -49,15 +51,15 @@ class CoefficientSimulation(Simulation):
     def _release(self) -> tuple[Floats, Floats, Floats]:
         """Return the standard deviations with and without privacy, and the scores of predictions."""
         step, size = self.planned.plan.final_step, min(self.n_records, _MAX_RECORDS)
-        prior_sd = self.prior_widths() / NORMAL_WIDTH
-        truth = self.data_rng.normal(size=len(prior_sd)) * prior_sd
+        prior = require_type(self.model, CoefficientModel).prior
+        truth = prior.draw(1, self.data_rng)[0]
         rows = require_type(step.rows, DesignRows)
         codes = cast("Integers", self.model.simulated_records(truth.tolist(), size, self.data_rng))
         records = DesignRows(rows.design, rows.target).hold(size)
         records.take(codes)
         ((x, y),) = records.blocks
         mean, factor, loss = self._released(step, rows, codes, (x, y))
-        mode, curvature = _mode_and_curvature(loss, x, y, self.n_records / size, prior_sd[0] ** -2)
+        mode, curvature = _mode_and_curvature(loss, x, y, self.n_records / size, prior)
         plain_factor = np.linalg.cholesky(np.linalg.inv(curvature))
         drawn, exact = (
             center + self.release_rng.normal(size=(k, root.shape[1])) @ root.T
@@ -121,7 +123,9 @@ def chain_law(law: Langevin, x: Any, y: Floats, weight: float = 1.0) -> tuple[Fl
         x, y: rows and targets of the records.
         weight: how many times each record counts.
     """
-    mode, curvature = _mode_and_curvature(law.loss, x, y, law.likelihood_power * weight, law.tau)
+    mode, curvature = _mode_and_curvature(
+        law.loss, x, y, law.likelihood_power * weight, CoefficientLaw.common(law.width, law.tau)
+    )
     k, directions = np.linalg.eigh(curvature)
     left = (1.0 - law.step_size * k) ** law.n_steps
     mean = directions @ ((1.0 - left) * (directions.T @ mode))
@@ -129,7 +133,7 @@ def chain_law(law: Langevin, x: Any, y: Floats, weight: float = 1.0) -> tuple[Fl
     return mean, directions * np.sqrt(variance)
 
 
-def _mode_and_curvature(loss: Any, x: Any, y: Floats, power: float, tau: float) -> tuple[Floats, Floats]:
+def _mode_and_curvature(loss: Any, x: Any, y: Floats, power: float, prior: CoefficientLaw) -> tuple[Floats, Floats]:
     """Return the minimum of the potential, shape (width,), and its mean Hessian around it, shape (width, width).
 
     The mean is over the normal law with this Hessian, because the curvature of some losses vanishes away from the mode.
@@ -138,10 +142,10 @@ def _mode_and_curvature(loss: Any, x: Any, y: Floats, power: float, tau: float) 
 
     def potential(w: Floats) -> tuple[float, Floats]:
         t = x @ w
-        value = power * float(loss.value(t, y).sum()) + tau / 2.0 * float(w @ w)
-        return value, power * (x.T @ loss.slope(t, y)) + tau * w
+        (log_prior,), (slope,) = prior.log_density(w[None])
+        return power * float(loss.value(t, y).sum()) - float(log_prior), power * (x.T @ loss.slope(t, y)) - slope
 
-    mode = minimize(potential, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x
+    mode = minimize(potential, prior.location, jac=True, method="L-BFGS-B").x
     t = x @ mode
     dense = x.toarray() if hasattr(x, "toarray") else x
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
@@ -152,6 +156,6 @@ def _mode_and_curvature(loss: Any, x: Any, y: Floats, power: float, tau: float) 
             near = t + node * spread
             slopes = (loss.slope(near + step, y) for step in (_DIFFERENCE, -_DIFFERENCE))
             second += weight * np.subtract(*slopes) / (2.0 * _DIFFERENCE)
-        curvature = power * (dense.T @ (second[:, None] * dense)) + tau * np.eye(len(mode))
+        curvature = power * (dense.T @ (second[:, None] * dense)) + prior.precision
         spread = np.sqrt(((dense @ np.linalg.inv(curvature)) * dense).sum(axis=1))
     return mode, curvature

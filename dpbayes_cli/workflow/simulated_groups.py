@@ -91,6 +91,7 @@ class GroupSimulation(Simulation):
             raise SpecError(f"{self.main} is not a parameter of a group", where="--parameter", hint=hint)
         self.n_groups = len(planned.model.group_keys)
         self.pooling = planned.spec.inference_options.value("pooling")
+        self._spread = planned.spec.inference_options.value("spread")
         self.names = [self.main]
 
     @property
@@ -171,7 +172,7 @@ class CategorySimulation(GroupSimulation):
         return counts
 
     def _infer(self, observed: Integers, noise: NoiseLaw) -> tuple[Floats, Floats]:
-        observation = NoisyGroups(self._outcome, observed, noise)
+        observation = NoisyGroups(self._outcome, observed, noise, spread=self._spread)
         groups = infer_category(observation, self._outcome, self._category, self.pooling, self.release_rng)
         summary = groups.summarize(self.release_rng)
         return summary.sds, summary.quantiles
@@ -190,19 +191,19 @@ class NumberSimulation(GroupSimulation):
         self._outcome = require_type(outcome, GroupedSums)
         self._moments = RecordMoments(self._outcome)
         low, high = self._outcome.law.public_range
-        self._center, self._spread = np.array([(low + high) / 2.0]), np.array([_SPREAD * (high - low) / 2.0])
+        self._center, self._sd = np.array([(low + high) / 2.0]), np.array([_SPREAD * (high - low) / 2.0])
 
     @property
     def assumed(self) -> tuple[float, float]:
         """The mean and the standard deviation of the parameter, given the normal law of its coordinate."""
-        mean, sd = parameter_moments(self._outcome.law, self._moments.domain, self._center, self._spread)
+        mean, sd = parameter_moments(self._outcome.law, self._moments.domain, self._center, self._sd)
         return float(mean[0]), float(sd[0])
 
     @property
     def unseen_width(self) -> float:
         """The width of the assumed law, or, without pooling, of the prior, from draws."""
         rng, law = np.random.default_rng(0), self._outcome.law
-        center, spread = (np.repeat(each, 10_000) for each in (self._center, self._spread))
+        center, spread = (np.repeat(each, 10_000) for each in (self._center, self._sd))
         drawn = draw_coordinates(self._moments.domain, center, spread, rng)[:, None]
         coordinates = drawn if self.pooling == "partial" else law.draw_prior(10_000, rng)
         low, high = np.quantile(law.parameters(coordinates)[:, 0], [0.05, 0.95])
@@ -210,7 +211,7 @@ class NumberSimulation(GroupSimulation):
 
     def _statistics(self, sizes: Integers) -> Integers:
         rng, outcome, law = self.data_rng, self._outcome, self._outcome.law
-        center, spread = (np.repeat(each, len(sizes)) for each in (self._center, self._spread))
+        center, spread = (np.repeat(each, len(sizes)) for each in (self._center, self._sd))
         parameters = law.parameters(draw_coordinates(self._moments.domain, center, spread, rng)[:, None])[:, 0]
         common, rows = (math.nan, math.nan, self.sd_within or math.nan, math.nan), []
         for parameter, size in zip(parameters.tolist(), sizes.tolist(), strict=True):
@@ -226,7 +227,11 @@ class NumberSimulation(GroupSimulation):
 
     def _infer(self, observed: Integers, noise: NoiseLaw) -> tuple[Floats, Floats]:
         fit = fit_sums(
-            NoisyGroups(self._outcome, observed, noise), self._outcome, self.pooling, self.release_rng, _SHARE
+            NoisyGroups(self._outcome, observed, noise, spread=self._spread),
+            self._outcome,
+            self.pooling,
+            self.release_rng,
+            _SHARE,
         )
         posterior = SumPosterior(fit, fit.sample, self.release_rng).summarize(2, self.release_rng)
         return posterior.sds[:, 0], posterior.quantiles[:, 0]

@@ -16,8 +16,8 @@ from dpbayes_cli.core import design as module
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.design import Design, DesignMatrix, DesignRows, Feature, check_names
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source_for import source_for
 

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import poisson
 
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design, Feature
-from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.core.losses import CountLoss, HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.huber_regression import HuberRegression
 
@@ -91,7 +93,7 @@ COLUMNS = tuple(NumericColumn(name, -1.0, 1.0, 16) for name in ("a", "b", "y"))
 def test_no_two_records_have_gradients_farther_apart_than_the_sensitivity(name: str, seed: int) -> None:
     loss, rng = LOSSES[name], np.random.default_rng(seed)
     design = Design((Feature(COLUMNS[0]), Feature(COLUMNS[1])), norm=float(rng.uniform(0.1, 2.0)))
-    model = HuberRegression(design, COLUMNS[2], loss, 1.0)
+    model = HuberRegression(design, COLUMNS[2], loss, CoefficientLaw.common(design.width, 1.0))
     x = design.rows(rng.integers(0, 17, (200, 2)))
     y = rng.choice(targets(name), 200)
     w = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 3)
@@ -107,7 +109,7 @@ def test_adversarial_records_attain_the_smoothness(name: str) -> None:
     """Identical records, at the point of largest curvature."""
     loss, n, step = LOSSES[name], 5, 1e-6
     design = Design((Feature(COLUMNS[0]),))
-    model = HuberRegression(design, COLUMNS[2], loss, 1.0)
+    model = HuberRegression(design, COLUMNS[2], loss, CoefficientLaw.common(design.width, 1.0))
     x = design.rows(np.full((n, 1), 16))
     y = np.full(n, targets(name)[-1])
     u = x[0] / np.linalg.norm(x[0])
@@ -118,3 +120,18 @@ def test_adversarial_records_attain_the_smoothness(name: str) -> None:
     smoothness = ConvexLossModel.curvature(model, n, 2).smoothness
     assert max(bends) <= smoothness * (1.0 + 1e-6)
     assert max(bends) >= smoothness * 0.999
+
+
+@pytest.mark.parametrize("upper", [1, 3, 40])
+def test_moments_of_clamped_counts_are_those_of_their_law(upper: int) -> None:
+    t, step = np.linspace(-6.0, np.log(upper) + 2.0, 41), 1e-5
+    counts = np.arange(upper * 12 + 60)
+    law, clamped = poisson.pmf(counts, np.exp(t)[:, None]), np.minimum(counts, upper).astype(float)
+    mean, variance, mean_slope, variance_slope = CountLoss(upper).moments(t)
+    assert np.allclose(mean, law @ clamped, rtol=1e-9)
+    assert np.allclose(variance, law @ clamped**2 - (law @ clamped) ** 2, atol=1e-8)
+    values = [CountLoss(upper).value(t[t < np.log(upper)] + away, np.ones(1)) for away in (step, -step)]
+    assert np.allclose((values[0] - values[1]) / (2.0 * step), mean[t < np.log(upper)] - 1.0, atol=1e-3)
+    above, below = (CountLoss(upper).moments(each) for each in (t + step, t - step))
+    assert np.allclose((above[0] - below[0]) / (2.0 * step), mean_slope, atol=1e-5)
+    assert np.allclose((above[1] - below[1]) / (2.0 * step), variance_slope, atol=1e-5)

@@ -103,11 +103,11 @@ def test_methods_that_are_left_out_have_no_claims() -> None:
 
 
 def test_a_law_that_is_not_given_is_drawn_from_the_prior() -> None:
-    """Its mean and its correlation of two records are uniform; only the coverage of pooled rates is claimed then."""
+    """Its mean is uniform, its correlation of two records Beta(1, 3); only the coverage of pooled rates is claimed."""
     case, rng = GroupsCase(mean_size=8.0, shape=1.5, groups=400), np.random.default_rng(4)
     a, b = np.array([case.draw_law(rng) for _ in range(400)]).T
     assert_uniform(a / (a + b))
-    assert_uniform(1.0 / (1.0 + a + b))
+    assert_uniform(((a + b) / (1.0 + a + b)) ** 3)
     study = study_of(changed(GROUPS, "cases", {"drawn": {"mean_size": "8", "shape": "1.5", "groups": "400"}}))
     (claim,) = study.claims(results_of(study))
     assert "pooled" in claim.says

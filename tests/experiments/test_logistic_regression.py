@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.logistic_laws import (
     LogisticLaw,
@@ -45,7 +46,8 @@ N, TAU = 1000, 4.0
 def law_of(method: str, price: Price | None, place: Path) -> LogisticLaw:
     """The law of a method with the prior precision 4 of 1,000 records."""
     model = study_of(place).cases["split"].model(N)
-    return law_at(method, price, replace(model, precision=TAU), N)
+    prior = CoefficientLaw.common(model.design.width, TAU)
+    return law_at(method, price, replace(model, prior=prior), N)
 
 
 def mu_of(chain: LogisticLaw) -> float:

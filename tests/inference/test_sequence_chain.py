@@ -73,7 +73,9 @@ def test_exact_counts_give_the_sum_over_all_paths(sampler: Any) -> None:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw counts in every second sweep, so that few sweeps include every move."""
+    """Draw rates in every sweep, and states and counts in every second one, so that few sweeps include every move."""
+    monkeypatch.setattr(sequence_chain, "RATES_EVERY", 1)
+    monkeypatch.setattr(sequence_chain, "STATES_EVERY", 2)
     monkeypatch.setattr(sequence_chain, "COUNTS_EVERY", 2)
 
 
@@ -101,8 +103,8 @@ def drawn_jointly(noise: NoiseLaw, rng: np.random.Generator, *, complete: bool) 
     chain.rate, chain.valid, chain.mean_rate, chain.rate_shape = rate, valid, float(mean), float(a)
     columns = sum(SIZES)
     chain._moves = (
-        EmissionMove(np.full((2, columns), 0.02), np.full(columns, 1.0)),
-        RateMove(np.full(steps, 0.7), np.full(2, 0.5)),
+        EmissionMove(np.full((2, columns), 0.02), np.full((2, 2), 0.7), np.zeros((2, 2))),
+        RateMove(np.full(steps, 0.1), np.full(2, 0.5)),
     )
     return chain
 

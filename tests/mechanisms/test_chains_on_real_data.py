@@ -16,8 +16,8 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.diagnostics import diagnose
 from dpbayes_cli.mechanisms.gibbs_posterior import GibbsPosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.workflow.release_data import source_of

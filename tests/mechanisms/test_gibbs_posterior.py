@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.design import Design, DesignMatrix, DesignRows, Feature
 from dpbayes_cli.core.langevin import Langevin
@@ -36,13 +37,14 @@ from tests.plans import plan_of
 
 A = NumericColumn("a", 0.0, 10.0, 1 << 16)
 DESIGN = Design((Feature(A), Feature(Column("b", ("u", "v", "w")))), norm=1.0)
+PRIOR = CoefficientLaw.common(DESIGN.width, 1.0)
 CLASS, NUMBER = Column("y", ("0", "1")), NumericColumn("y", 0.0, 1.0, 1 << 16)
 MODELS: dict[str, ConvexLossModel] = {
-    "logistic-regression": LogisticRegression(DESIGN, CLASS, LogisticLoss(), 1.0),
-    "probit-regression": ProbitRegression(DESIGN, CLASS, ProbitLoss(), 1.0),
-    "huber-regression": HuberRegression(DESIGN, NUMBER, HuberLoss(1.345, 0.1), 1.0),
-    "quantile-regression": QuantileRegression(DESIGN, NUMBER, QuantileLoss(0.7, 0.5, 0.1), 1.0),
-    "svm": Svm(DESIGN, CLASS, SmoothHingeLoss(0.5), 1.0),
+    "logistic-regression": LogisticRegression(DESIGN, CLASS, LogisticLoss(), PRIOR),
+    "probit-regression": ProbitRegression(DESIGN, CLASS, ProbitLoss(), PRIOR),
+    "huber-regression": HuberRegression(DESIGN, NUMBER, HuberLoss(1.345, 0.1), PRIOR),
+    "quantile-regression": QuantileRegression(DESIGN, NUMBER, QuantileLoss(0.7, 0.5, 0.1), PRIOR),
+    "svm": Svm(DESIGN, CLASS, SmoothHingeLoss(0.5), PRIOR),
 }
 REPLACE, ADD_REMOVE = RecordPolicy(Neighbors.REPLACE_ONE), RecordPolicy(Neighbors.ADD_REMOVE)
 LARGEST_PLAN = {"mu", "likelihood_power", "tau", "step_size", "n_steps", "draws", "calibration", "sensitivity",
@@ -264,7 +266,8 @@ def test_draws_of_neighbors_are_as_far_apart_as_is_charged_and_no_farther(asked:
     Residuals stay beyond the threshold, so that draws are normal and their means mu standard deviations apart; 40,000
     of each tell mu within 0.05 (false-fail 3e-9), where half the noise or another start would be off by 0.1 or more.
     """
-    model = HuberRegression(Design((Feature(A),), intercept=False), NUMBER, HuberLoss(1.0, 0.05), 40.0)
+    design, prior = Design((Feature(A),), intercept=False), CoefficientLaw.common(1, 40.0)
+    model = HuberRegression(design, NUMBER, HuberLoss(1.0, 0.05), prior)
     exact: dict[str, Any] = {k: Decimal(v) if k in {"epsilon", "delta", "mu"} else v for k, v in asked.items()}
     mechanism = mechanism_type("gibbs-posterior")()
     plan = plan_of(mechanism, model, REPLACE, n_records=1, **exact)

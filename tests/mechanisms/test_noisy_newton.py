@@ -13,10 +13,11 @@ import pytest
 from dpbayes_cli.base.errors import SpecError, VerificationError
 from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core import derivatives
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.derivatives import DerivativeMatrix, DerivativeRows, Point, point_of
 from dpbayes_cli.core.design import Design, Feature
-from dpbayes_cli.core.losses import LogisticLoss, ProbitLoss
+from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss, ProbitLoss
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
@@ -29,6 +30,7 @@ from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.secret_normals import rounded_normals
 from dpbayes_cli.spec.release_spec import build_spec
+from tests.conftest import often
 
 NUMBER = NumericColumn("x", -1.0, 3.0, 8)
 TEXT = Column("z", ("a", "b", "c"))
@@ -45,10 +47,17 @@ SPEC = {
 }
 
 
-def rows_of(*columns: Column | NumericColumn, policy: RecordPolicy = REPLACE, **design: object) -> DerivativeRows:
-    features = tuple(Feature(column) for column in columns)
-    full = Design(features, **design)  # type: ignore[arg-type]
-    return DerivativeRows(design=full, target=TARGET, loss=LogisticLoss(), precision=1.0, policy=policy)
+LOSSES: tuple[CurvedLoss, ...] = (LogisticLoss(), ProbitLoss(), CountLoss(6), CountLoss(1))
+
+
+def rows_of(
+    *columns: Column | NumericColumn, policy: RecordPolicy = REPLACE, loss: CurvedLoss = LOSSES[0], **design: object
+) -> DerivativeRows:
+    full = Design(tuple(Feature(column) for column in columns), **design)  # type: ignore[arg-type]
+    upper = loss.largest_outcome
+    target = NumericColumn("y", 0.0, upper, upper, integers=True) if isinstance(loss, CountLoss) else TARGET
+    prior = CoefficientLaw.common(full.width, 1.0)
+    return DerivativeRows(design=full, target=target, loss=loss, prior=prior, policy=policy)
 
 
 def held(rows: DerivativeRows, *blocks: Integers) -> DerivativeMatrix:
@@ -64,12 +73,14 @@ def random_codes(n: int, seed: int, *sizes: int) -> Integers:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("norm", [None, 0.7])
-def test_a_records_integers_depend_on_the_record_alone(sparse: bool, norm: float | None) -> None:
+@pytest.mark.parametrize(
+    ("norm", "loss"), often([(0.7, LOSSES[0]), (None, LOSSES[0]), (None, LOSSES[2])], 2, several=True)
+)
+def test_a_records_integers_depend_on_the_record_alone(sparse: bool, norm: float | None, loss: CurvedLoss) -> None:
     wide = Column("w", tuple(map(str, range(40)))) if sparse else TEXT
-    rows = rows_of(NUMBER, wide, norm=norm)
+    rows = rows_of(NUMBER, wide, norm=norm, loss=loss)
     assert rows.design.dense is not sparse
-    codes = random_codes(400, 5, 9, len(wide.levels), 2)
+    codes = random_codes(400, 5, 9, len(wide.levels), loss.largest_outcome + 1)
     point = point_of(np.linspace(-3.0, 2.0, rows.width))
     whole = held(rows, codes).derivatives(point)
     shuffled = np.random.default_rng(6).permutation(codes)
@@ -77,10 +88,10 @@ def test_a_records_integers_depend_on_the_record_alone(sparse: bool, norm: float
     assert held(rows, shuffled[:33], shuffled[33:]).derivatives(point) == whole == singles.tolist()
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), ProbitLoss()])
-def test_released_derivatives_are_those_of_the_log_likelihood(loss: LogisticLoss | ProbitLoss) -> None:
-    rows = DerivativeRows(design=rows_of(NUMBER, TEXT).design, target=TARGET, loss=loss, precision=1.0, policy=REPLACE)
-    codes = random_codes(2000, 7, 9, 3, 2)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_released_derivatives_are_those_of_the_log_likelihood(loss: CurvedLoss) -> None:
+    rows, top = rows_of(NUMBER, TEXT, loss=loss), loss.largest_outcome
+    codes = random_codes(2000, 7, 9, 3, top + 1)
     codes = codes[codes[:, 0] >= 0]
     points = [point_of(np.array(b)) for b in ([0.0] * 5, [1.0, -2.0, 0.5, 0.0, 2.0])]
     values = [value for point in points for value in held(rows, codes).derivatives(point)]
@@ -88,18 +99,19 @@ def test_released_derivatives_are_those_of_the_log_likelihood(loss: LogisticLoss
     x, y = rows.design.rows(codes[:, :2]), codes[:, 2].astype(float)
     for b, gradient, hessian in zip(seen.points, seen.gradients, seen.hessians, strict=True):
         t = x @ b
-        assert np.abs(gradient + x.T @ loss.slope(t, y)).max() < 2e-3 * len(y)
-        assert np.abs(hessian - (x.T * loss.curvature(t)) @ x).max() < 2e-3 * len(y)
+        assert np.abs(gradient + x.T @ loss.slope(t, y)).max() < 2e-3 * top * len(y)
+        assert np.abs(hessian - (x.T * loss.curvature(t)) @ x).max() < 2e-3 * top * len(y)
     assert np.allclose(seen.gradient_sds, [rows.largest_slope(point) / (1 << 25) for point in points])
 
 
 @pytest.mark.parametrize("policy", [REPLACE, ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3)])
-def test_sensitivities_hold_for_all_neighbors_and_are_attained(policy: RecordPolicy) -> None:
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sensitivities_hold_for_all_neighbors_and_are_attained(policy: RecordPolicy, loss: CurvedLoss) -> None:
     """Without an intercept, the rows (1, 1) and (1, -1) are orthogonal, and attain the bound of the Hessian."""
     other = NumericColumn("v", 0.0, 1.0, 2)
-    rows = rows_of(NUMBER, other, policy=policy, intercept=False)
+    rows = rows_of(NUMBER, other, policy=policy, loss=loss, intercept=False)
     gradient_bound, hessian_bound = sensitivities(rows)
-    cells = [np.array([codes]) for codes in itertools.product((0, 1, 4, 8), (0, 1, 2), (0, 1))]
+    cells = [np.array([codes]) for codes in itertools.product((0, 1, 4, 8), (0, 1, 2), (0, loss.largest_outcome))]
     k, largest = policy.contributions, np.zeros(2)
     for point in (Point((0, 0)), point_of(np.array([0.3, -1.5])), point_of(np.array([20.0, 20.0]))):
         each = k * np.array([held(rows, cell).derivatives(point) for cell in cells], dtype=object)
@@ -163,7 +175,8 @@ def test_each_round_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    "policy", [ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3), RecordPolicy(Neighbors.ADD_REMOVE, "no", 3)]
+    "policy",
+    often([ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3), RecordPolicy(Neighbors.ADD_REMOVE, "no", 3)], 2),
 )
 def test_points_do_not_depend_on_a_private_number_of_records(
     policy: RecordPolicy, monkeypatch: pytest.MonkeyPatch
@@ -176,35 +189,36 @@ def test_points_do_not_depend_on_a_private_number_of_records(
     assert released[0] == released[1]
 
 
+@pytest.mark.parametrize("loss", [LOSSES[0], CountLoss(2)])
 @pytest.mark.parametrize("policy", [REPLACE, ADD])
 def test_one_coefficient_with_tiny_integers_never_exceeds_gaussian_dp(
-    policy: RecordPolicy, monkeypatch: pytest.MonkeyPatch
+    policy: RecordPolicy, loss: CurvedLoss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hockey-stick divergences of one round by enumeration, over all neighbors, at three points."""
     monkeypatch.setattr(derivatives, "ONE", 4)
     monkeypatch.setattr(derivatives, "TOP", 4)
     monkeypatch.setattr(derivatives, "_LARGEST_PREDICTOR", 64)
     monkeypatch.setattr("dpbayes_cli.mechanisms.noisy_newton.TOP", 4)
-    rows = rows_of(NUMBER, policy=policy, intercept=False)
+    rows = rows_of(NUMBER, policy=policy, loss=loss, intercept=False)
     mu_squared = Fraction(1, 2)
     laws = [
         rounded_gaussian.RoundedGaussian.calibrate(change, Decimal(float(mu_squared))) for change in sensitivities(rows)
     ]
     mu = math.sqrt(2 * float(mu_squared))
-    cells = [np.array([codes]) for codes in itertools.product((0, 3, 8), (0, 1))]
+    cells = [np.array([codes]) for codes in itertools.product((0, 3, 8), range(loss.largest_outcome + 1))]
     worst = 0.0
     for point in ((0,), (3,), (-40,)):
         each = [np.zeros(2, dtype=int), *(np.array(held(rows, cell).derivatives(point)) for cell in cells)]
         pairs = itertools.permutations(each, 2) if policy is REPLACE else [(a, each[0]) for a in each[1:]]
         for change in {tuple(np.abs(a - b).tolist()) for a, b in pairs}:
-            losses, masses = [], []
+            differences, masses = [], []
             for law, shift in zip(laws, change, strict=True):
                 z = np.arange(-law.radius(40.0), law.radius(40.0) + 1)
                 masses.append(np.exp(law.log_pmf(z)))
-                losses.append(law.log_pmf(z) - law.log_pmf(z - shift))
-            loss, mass = np.add.outer(*losses), np.multiply.outer(*masses)
+                differences.append(law.log_pmf(z) - law.log_pmf(z - shift))
+            total, mass = np.add.outer(*differences), np.multiply.outer(*masses)
             for epsilon in (0.0, 0.5, 2.0):
-                delta = float((mass * -np.expm1(np.minimum(epsilon - loss, 0.0))).sum())
+                delta = float((mass * -np.expm1(np.minimum(epsilon - total, 0.0))).sum())
                 assert delta <= gaussian_delta(mu, epsilon) * (1.0 + 1e-9) + 1e-12
                 worst = max(worst, delta / gaussian_delta(mu, epsilon))
     assert worst > 0.5

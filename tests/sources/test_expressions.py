@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.base.duck import cursor
+from dpbayes_cli.sources.cell_expressions import literal
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.source import unreadable
 from tests.conftest import often
@@ -41,10 +42,14 @@ class ByExpressions(EngineSource):
         return rows
 
 
-@pytest.mark.parametrize("number", often(range(len(all_requests())), 3))
+@pytest.mark.parametrize("number", often(range(len(all_requests())), 5))
 def test_expressions_agree_with_the_embedded_reader(number: int, tmp_path: Path) -> None:
     asked = all_requests()[number]
     path = written(tmp_path / "rows.parquet", random_rows(number, 300))
     result = answer(ByExpressions(path, asked), asked)
     assert result == embedded(path, asked)
     assert any(result[0].values) or result[0].histogram
+
+
+def test_literal_cannot_be_escaped() -> None:
+    assert literal("it's; DROP TABLE x --") == "'it''s; DROP TABLE x --'"

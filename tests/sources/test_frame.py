@@ -15,9 +15,9 @@ import pytest
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.frame import FrameSource, cell_texts
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source_for import source_for

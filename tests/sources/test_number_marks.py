@@ -13,8 +13,8 @@ import pytest
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
 from dpbayes_cli.core.columns import CutColumn, NumericColumn
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source_for import source_for
 from dpbayes_cli.spec.release_spec import build_spec

@@ -64,7 +64,9 @@ def prior_text(document: ReleaseDocument) -> str:
 def prior_values(prior: Section) -> dict[str, str]:
     """Return, for each key of a prior that has a value, a text with the key and its numbers, such as "alpha 1"."""
     values = msgspec.to_builtins(prior)
-    return {key: f"{key} {_numbers(value)}" for key, value in values.items() if value is not None and value != {}}
+    return {
+        key: f"{key} {_numbers(value)}" for key, value in values.items() if value is not None and value not in ({}, [])
+    }
 
 
 def _numbers(value: Any) -> str:

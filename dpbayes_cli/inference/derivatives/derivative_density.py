@@ -5,7 +5,7 @@ Given the law w of the features (weights of atoms x_k), the coefficients beta an
     H_t = n sum_k w_k curvature(x_k'b_t) x_k x_k' + noise + discrepancy,
     G_t = S + n sum_k w_k x_k (mean(x_k'beta) - mean(x_k'b_t)) + noise,
 
-where mean(t) is the mean of the outcome, whose values are 0 and 1. The score S is common to all rounds; it is normal
+where mean(t) is the mean of the outcome. The score S is common to all rounds; it is normal
 with mean zero and variance n sum_k w_k variance(x_k'beta) x_k x_k', and is integrated out. The discrepancy stands for
 the differences between the records and the family of laws; its variance is fixed beforehand.
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.core.losses import CurvedLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.feature_atoms import FeatureAtoms
 from dpbayes_cli.inference.derivatives.feature_law import FeatureLaw, feature_law
@@ -50,7 +49,7 @@ class DerivativeDensity:
         self._products = x[:, self._rows] * x[:, self._columns]
         self._doubled = np.where(self._rows == self._columns, 1.0, 2.0)
         predictors = x @ observation.points.T
-        means = mean_of(loss, predictors)
+        means = loss.mean(predictors)
         self._offsets = np.concatenate([x * mean[:, None] for mean in means.T], axis=1)
         self._precisions = 1.0 / observation.gradient_sds**2
         curvatures = loss.curvature(predictors)
@@ -89,8 +88,9 @@ class DerivativeDensity:
         return observed @ entries[:, kept], functions @ entries[:, kept]
 
     def start(self) -> Floats:
-        """Return the prior means of the parameters, with the coefficients 0, shape (size,)."""
-        return np.concatenate([self.law.prior_means, np.zeros(self.size - self.law.size)])
+        """Return the prior means of the parameters, shape (size,); the coordinate of n is 0."""
+        count = np.zeros(self.size - self.law.size - self.width)
+        return np.concatenate([self.law.prior_means, self.observation.prior.location, count])
 
     def parts(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the parameters of the law, the coefficients, and the coordinate of n, which may have no columns."""
@@ -132,9 +132,7 @@ class DerivativeDensity:
         by_n = (scaled * means).sum(axis=1)
         # the gradients: their precision-weighted mean holds the score, and the differences from it hold the noise alone
         predictors = beta @ x.T
-        mean = mean_of(observation.loss, predictors)
-        variance = mean * (1.0 - mean)
-        curvature = observation.loss.curvature(predictors)
+        mean, variance, curvature, variance_slope = observation.loss.moments(predictors)
         rounds = observation.gradients.shape
         drifts = ((weights * mean) @ x)[:, None] - (weights @ self._offsets).reshape(-1, *rounds)
         rest = observation.gradients - n[:, :, None] * drifts
@@ -153,7 +151,7 @@ class DerivativeDensity:
         forces, spreads = by_drift.sum(axis=1) @ x.T, by_entry @ self._products.T
         by_weight += n * (mean * forces + variance * spreads - by_drift.reshape(len(n), -1) @ self._offsets.T)
         by_n += (by_drift * drifts).sum(axis=(1, 2)) + (by_entry * entries).sum(axis=1)
-        by_predictor = n * weights * curvature * (forces + (1.0 - 2.0 * mean) * spreads)
+        by_predictor = n * weights * (curvature * forces + variance_slope * spreads)
         gradient[:, : self.law.size] += self.law.gradient(law, weights, by_weight)
         gradient[:, self.law.size :] += by_predictor @ x
         if count.shape[1]:
@@ -162,17 +160,12 @@ class DerivativeDensity:
 
     def _prior(self, law: Floats, beta: Floats) -> tuple[Floats, Floats]:
         scores = (law - self.law.prior_means) / self.law.prior_sds
-        value = -0.5 * (scores**2).sum(axis=1) - 0.5 * self.observation.precision * (beta**2).sum(axis=1)
-        gradient = np.concatenate([-scores / self.law.prior_sds, -self.observation.precision * beta], axis=1)
-        return value, gradient
+        value, slopes = self.observation.prior.log_density(beta)
+        gradient = np.concatenate([-scores / self.law.prior_sds, slopes], axis=1)
+        return value - 0.5 * (scores**2).sum(axis=1), gradient
 
     def _symmetric(self, entries: Floats) -> Floats:
         full = np.empty((len(entries), self.width, self.width))
         full[:, self._rows, self._columns] = entries
         full[:, self._columns, self._rows] = entries
         return full
-
-
-def mean_of(loss: CurvedLoss, predictors: Floats) -> Floats:
-    """Return the mean of an outcome that is 0 or 1: the slope of the loss at the outcome 0."""
-    return loss.slope(predictors, np.zeros(1))

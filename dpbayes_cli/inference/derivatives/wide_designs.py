@@ -23,6 +23,8 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 HESSIANS = 400
 """The number of Hessians for which coefficients are drawn."""
 _PROJECTIONS = 4
+_SWEEPS = 20
+"""How often coefficients and the precisions of their priors are drawn in turn, under a prior that is not normal."""
 _ERROR_RANGE = 0.02, 0.5
 """The smallest and largest error of independence, as a fraction of the roots of the diagonal."""
 
@@ -124,32 +126,45 @@ def hessian_law(observation: NoisyDerivatives) -> HessianLaw:
 
 
 def draw_coefficients(observation: NoisyDerivatives, rng: np.random.Generator, each: int = 10) -> tuple[Floats, Floats]:
-    """Return draws of the coefficients, shape (n, width), and their mean variance given exact derivatives."""
+    """Return draws of the coefficients, shape (n, width), and their mean variance given exact derivatives.
+
+    Under a Student-t or Laplace prior, coefficients and the precisions of their priors are drawn in turn.
+    """
     hessians = hessian_law(observation).draw(HESSIANS, rng)
-    means, vectors, precisions, curvatures = _given(hessians, observation)
-    data = (vectors**2 / (curvatures + observation.precision)[:, None]).sum(axis=2).mean(axis=0)
-    normals = rng.standard_normal((each, *precisions.shape)) / precisions**0.5
-    draws = means + (vectors @ normals[..., None])[..., 0]
-    return draws.reshape(-1, observation.design.width), data
+    prior, width = observation.prior, observation.design.width
+    data, pull, information = _given(hessians, observation)
+    precisions = np.broadcast_to(prior.precision, data.shape)
+
+    def draw(n: int) -> Floats:
+        means = np.linalg.solve(data + precisions, (pull + precisions @ prior.location)[..., None])
+        roots = np.linalg.cholesky(data + precisions).transpose(0, 2, 1)
+        return np.asarray(np.moveaxis(means + np.linalg.solve(roots, rng.standard_normal((len(data), width, n))), 2, 0))
+
+    for _ in range(0 if prior.is_normal else _SWEEPS):
+        precisions = prior.mixing_precisions(draw(1)[0], rng)[:, :, None] * np.eye(width)
+    variances = np.linalg.inv(information + precisions)[:, range(width), range(width)].mean(axis=0)
+    return draw(each).reshape(-1, width), variances
 
 
 def mean_coefficients(observation: NoisyDerivatives) -> Floats:
-    """Return the mean of the coefficients given the mean of the Hessian."""
-    return np.asarray(_given(hessian_law(observation).means[None], observation)[0][0])
+    """Return the mean of the coefficients given the mean of the Hessian, and a normal law with the prior's scales."""
+    (data,), (pull,), _ = _given(hessian_law(observation).means[None], observation)
+    prior = observation.prior
+    return np.asarray(np.linalg.solve(data + prior.precision, pull + prior.precision @ prior.location))
 
 
-def _given(hessians: Floats, observation: NoisyDerivatives) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the means of the coefficients given Hessians, and the eigenvectors, precisions and curvatures."""
+def _given(hessians: Floats, observation: NoisyDerivatives) -> tuple[Floats, Floats, Floats]:
+    """Return what is known about the coefficients given Hessians, without the prior: precisions, and their product
+    with the means; and the Hessians without negative curvature."""
     curvatures, vectors = np.linalg.eigh(hessians)
     # negative eigenvalues are errors; without them the others, whose sum is known well, would be too large
     trace, curvatures = np.maximum(curvatures.sum(axis=1), 0.0), np.maximum(curvatures, 0.0)
     curvatures *= (trace / np.maximum(curvatures.sum(axis=1), 1e-300))[:, None]
     trust = curvatures / (curvatures + observation.gradient_sds[-1] ** 2)
-    precisions = curvatures * trust + observation.precision
     turned = vectors.transpose(0, 2, 1)
-    pull = turned @ observation.gradients[-1] + curvatures * (turned @ observation.points[-1])
-    means = (vectors @ (trust * pull / precisions)[..., None])[..., 0]
-    return means, vectors, precisions, curvatures
+    pull = trust * (turned @ observation.gradients[-1] + curvatures * (turned @ observation.points[-1]))
+    precisions = vectors @ ((curvatures * trust)[:, :, None] * turned)
+    return precisions, (vectors @ pull[..., None])[..., 0], vectors @ (curvatures[:, :, None] * turned)
 
 
 def _independent(observation: NoisyDerivatives, pooled: Floats, error: float) -> tuple[Floats, Booleans]:

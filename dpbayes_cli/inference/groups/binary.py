@@ -1,15 +1,15 @@
 """Infer the success probabilities of groups from noisy counts of successes and failures.
 
-Model: phi has the stated Beta prior, and 1 / (1 + kappa), the correlation of two records of a group, is uniform on
-(0, 1). The success probability of a group is Beta(phi kappa, (1 - phi) kappa). The numbers of records are negative
-binomial with unknown mean and shape (``size_law``). Without pooling, the success probabilities have the stated prior.
+Model: phi has the stated Beta prior, and 1 / (1 + kappa), the correlation of two records of a group, has a Beta(1, 3)
+prior: its mean is 1/4, and it is below .63 with probability .95. The success probability of a group is Beta(phi kappa,
+(1 - phi) kappa). The numbers of records are negative binomial with unknown mean and shape (``size_law``). Without
+pooling, the success probabilities have the stated prior.
 
 Both latent counts of a group are summed out (``noisy_pairs``). The hyperparameters are drawn with importance weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,6 @@ from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
-    from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
     from dpbayes_cli.inference.groups.selection import PublishedSizes
 
 _FEWEST_POINTS, _MOST_POINTS = 256, 1024
@@ -34,13 +33,24 @@ _PAIRS = 8192
 """Each round computes about ``_PAIRS`` pairs of a group and a point of hyperparameters. So the number of points is
 large if there are few groups: their hyperparameters have wide posteriors, and points cost little."""
 _LEAST_ESS_SHARE = 1.17
+_PRECISION = 3.0
 _SUMMARY_POINTS = 512
 _TRIM_POINTS = 16
 _START_KAPPAS = (3.0, 30.0, 300.0)
 _SMALLER, _LOG_SHAPES = (0.0, 1.0, 2.5), (-1.0, 0.5)
 """If small groups are missing, the search also starts at these log shapes and at log means that are smaller by this."""
-_LARGEST = np.array([20.0, 14.0, 25.0, 8.0])
+LARGEST = np.array([20.0, 14.0, 25.0, 8.0])
 """The largest absolute values of the coordinates: logit phi, logit 1/(1 + kappa), log mean size, log shape."""
+
+
+def log_correlation_prior(rho: Floats, spread: float) -> Floats:
+    """Return the log prior density of logits of correlations, elementwise, up to a constant; see ``BinaryPrior``."""
+    return np.asarray(log_expit(rho) + _PRECISION / spread * log_expit(-rho))
+
+
+def draw_correlations(spread: float, size: int, rng: np.random.Generator) -> Floats:
+    """Draw correlations from their prior, shape (size,)."""
+    return rng.beta(1.0, _PRECISION / spread, size)
 
 
 @dataclass(frozen=True)
@@ -51,15 +61,17 @@ class BinaryPrior:
         a: the first parameter of the stated Beta prior.
         b: the second parameter.
         pooled: whether the prior is that of phi; if not, it is that of each group.
+        spread: see ``NoisyGroups``; the correlation of two records of a group has a Beta(1, 3 / spread) prior.
     """
 
     a: float
     b: float
     pooled: bool
+    spread: float = 1.0
 
     def law(self, points: Floats) -> CountLaw:
         """Return the parameters of the law of counts at points of the hyperparameters, shape (n, 4) or (n, 2)."""
-        points = np.clip(points, -_LARGEST[-points.shape[1] :], _LARGEST[-points.shape[1] :])
+        points = np.clip(points, -LARGEST[-points.shape[1] :], LARGEST[-points.shape[1] :])
         mean, shape = np.exp(points[:, -2]), np.exp(points[:, -1])
         if not self.pooled:
             return CountLaw(np.full(len(points), self.a), np.full(len(points), self.b), mean, shape)
@@ -71,7 +83,8 @@ class BinaryPrior:
         result = log_size_prior(points[:, -2], points[:, -1])
         if self.pooled:
             phi, rho = points[:, 0], points[:, 1]
-            result = result + self.a * log_expit(phi) + self.b * log_expit(-phi) + log_expit(rho) + log_expit(-rho)
+            result = result + self.a * log_expit(phi) + self.b * log_expit(-phi)
+            result = result + log_correlation_prior(rho, self.spread)
         return np.asarray(result)
 
 
@@ -145,33 +158,6 @@ def infer_binary(
     """
     starts = rough_modes(observed, noises[0].variance + noises[1].variance, prior, is_selected=published is not None)
     return infer_blocks(group_blocks(observed, noises, may_be_empty=published is None), starts, prior, rng, published)
-
-
-def infer_binary_with_noises(
-    observed: Integers,
-    noises: Sequence[tuple[ComponentNoise, ComponentNoise]],
-    noise_of: Integers,
-    prior: BinaryPrior,
-    rng: np.random.Generator,
-) -> BinaryGroups:
-    """Return the posterior of the success probabilities of groups with different noise.
-
-    Args:
-        observed: the noisy counts of successes and failures, shape (n_groups, 2).
-        noises: the laws of the noise of the two components, for each kind of noise.
-        noise_of: the kind of each group's noise, shape (n_groups,).
-        prior: the prior.
-        rng: the generator.
-    """
-    members: list[Integers] = []
-    pairs: list[NoisyPairs] = []
-    for k, each in enumerate(noises):
-        groups = np.flatnonzero(noise_of == k)
-        blocks = group_blocks(observed[groups], each)
-        members += [groups[part] for part in blocks.members]
-        pairs += blocks.pairs
-    variance = float(np.mean([noises[k][0].variance + noises[k][1].variance for k in noise_of.tolist()]))
-    return infer_blocks(GroupBlocks(tuple(members), tuple(pairs)), rough_modes(observed, variance, prior), prior, rng)
 
 
 def infer_blocks(

@@ -29,11 +29,25 @@ def infer_groups(
     if not len(observation.observed):
         from dpbayes_cli.inference.groups.no_groups import prior_of_groups
 
-        return prior_of_groups(observation.outcome, pooling, samples, rng)
+        return prior_of_groups(observation.outcome, observation.spread, pooling, samples, rng)
     if isinstance(observation.outcome, GroupedCounts):
-        from dpbayes_cli.inference.groups.grouped_counts import infer_grouped_counts
-
-        return infer_grouped_counts(observation, observation.outcome, pooling, samples, rng)
+        return _infer_counts(observation, observation.outcome, pooling, samples, rng)
     from dpbayes_cli.inference.groups.grouped_sums import infer_grouped_sums
 
     return infer_grouped_sums(observation, observation.outcome, pooling, samples, rng)
+
+
+def _infer_counts(
+    observation: NoisyGroups, outcome: GroupedCounts, pooling: Pooling, samples: int, rng: np.random.Generator
+) -> GroupedPosterior:
+    if observation.parents is not None:
+        from dpbayes_cli.inference.groups.nested_categories import infer_nested_categories
+
+        return infer_nested_categories(observation, outcome, observation.parents, samples, rng)
+    if len(outcome.concentration) > 2:
+        from dpbayes_cli.inference.groups.infer_categories import infer_categories
+
+        return infer_categories(observation, outcome, pooling, samples, rng)
+    from dpbayes_cli.inference.groups.grouped_counts import infer_category, summarize_groups
+
+    return summarize_groups(infer_category(observation, outcome, 0, pooling, rng), samples, rng)

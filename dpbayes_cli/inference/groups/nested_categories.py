@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from dpbayes_cli.inference.groups.category_draws import CategoryLaw, draw_categories
+from dpbayes_cli.inference.groups.binary import BinaryPrior
+from dpbayes_cli.inference.groups.category_counts import CategoryCounts, CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
 from dpbayes_cli.inference.groups.hyperparameters import ess_warnings
@@ -45,7 +46,8 @@ def infer_nested_categories(
     parts: list[Part] = []
     for k in range(n_categories if n_categories > 2 else 1):
         pairs = np.stack([observed[:, k], observed.sum(axis=1) - observed[:, k]], axis=1)
-        prior = float(concentration[k]), float(concentration.sum() - concentration[k])
+        a = float(concentration[k])
+        prior = BinaryPrior(a, float(concentration.sum()) - a, True, observation.spread)
         parts.append(infer_nested_counts(pairs, parents, noises, prior, rng))
     summaries, larger = zip(*(summarize_nested(*part, rng) for part in parts), strict=True)
     draws, new_group = _hyperparameters(parts, samples, rng)
@@ -105,6 +107,8 @@ def _draw(
     if len(parts) == 1:
         return parts[0][0].draw(parts[0][1], size, rng)[1][:, :, None]
     parents, noise = parts[0][0].parents, component_noise(observation.noise, 1)
+    members = [np.flatnonzero(parents == s) for s in range(int(parents.max()) + 1)]
+    counts = [CategoryCounts(observed[each], noise) for each in members]
     points = np.stack([sample.points.resample(size, rng) for _, sample in parts], axis=2)
     result = np.empty((size, len(parents), len(parts)))
     for i, point in enumerate(points):
@@ -112,5 +116,5 @@ def _draw(
         means, kappa = expit(np.stack(columns, axis=1)), float(np.exp(-point[2].mean()))
         for s, mean in enumerate(means):
             law = CategoryLaw(mean / mean.sum() * kappa, float(np.exp(point[3, 0])), float(np.exp(point[4, 0])))
-            result[i, parents == s] = draw_categories(observed[parents == s], noise, law, rng)
+            result[i, members[s]] = counts[s].draw(law, rng)
     return result

@@ -1,8 +1,9 @@
 """Infer the success probabilities of groups within larger groups from noisy counts of successes and failures.
 
 Model: phi has the stated Beta prior. The mean phi_s of a larger group is Beta(phi nu, (1 - phi) nu), and a group in it
-has theta ~ Beta(phi_s kappa, (1 - phi_s) kappa). Both 1 / (1 + nu) and 1 / (1 + kappa) are uniform on (0, 1). Numbers
-of records are negative binomial, with one law for all groups (``size_law``).
+has theta ~ Beta(phi_s kappa, (1 - phi_s) kappa). Both 1 / (1 + nu) and 1 / (1 + kappa) have the prior
+of the correlation with one level (``binary``). Numbers of records are negative binomial, with one law for all groups
+(``size_law``).
 
 Locations are logits of phi_s (``nested``); the likelihood at -9.2 and 9.2 is that of all locations beyond. A nu above
 8,000 is taken as this number.
@@ -16,15 +17,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import betainc, betaincinv, expit, log_expit, logit
+from scipy.special import betainc, betaincinv, expit, logit
 
-from dpbayes_cli.inference.groups.binary import BinaryPrior, rough_modes
+from dpbayes_cli.inference.groups.binary import BinaryPrior, log_correlation_prior, rough_modes
 from dpbayes_cli.inference.groups.count_tables import CountLaw
 from dpbayes_cli.inference.groups.group_blocks import GroupBlocks, group_blocks
 from dpbayes_cli.inference.groups.hyperparameters import find_mode
 from dpbayes_cli.inference.groups.nested import LocationGrid, NestedSample, sample_nested
 from dpbayes_cli.inference.groups.pair_draws import draw_probabilities
-from dpbayes_cli.inference.groups.size_law import log_size_prior
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -50,7 +50,7 @@ class NestedCounts:
     Attributes:
         blocks: the observed counts.
         parents: for each group the index of the larger group that contains it, shape (n_groups,).
-        prior: the two parameters of the stated Beta prior of phi.
+        prior: the prior with one level.
         grid: the logits of the means of larger groups.
     """
 
@@ -58,7 +58,7 @@ class NestedCounts:
 
     blocks: GroupBlocks
     parents: Integers
-    prior: tuple[float, float]
+    prior: BinaryPrior
     grid: LocationGrid
 
     @cached_property
@@ -96,9 +96,8 @@ class NestedCounts:
 
     def log_prior(self, points: Floats) -> Floats:
         """Return the log prior density of points of hyperparameters, shape (n_points,)."""
-        (a, b), phi = self.prior, points[:, 0]
-        result = a * log_expit(phi) + b * log_expit(-phi) + log_size_prior(points[:, 3], points[:, 4])
-        return np.asarray(result + (log_expit(points[:, 1:3]) + log_expit(-points[:, 1:3])).sum(axis=1))
+        between = log_correlation_prior(points[:, 1], self.prior.spread)
+        return np.asarray(self.prior.log_density(points[:, [0, 2, 3, 4]]) + between)
 
     def draw(self, sample: NestedSample, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the means of larger groups and the groups' probabilities, shapes (size, n_larger), (size, n_groups)."""
@@ -120,7 +119,7 @@ def infer_nested_counts(
     observed: Integers,
     parents: Integers,
     noises: tuple[ComponentNoise, ComponentNoise],
-    prior: tuple[float, float],
+    prior: BinaryPrior,
     rng: np.random.Generator,
 ) -> tuple[NestedCounts, NestedSample]:
     """Return the groups, and weighted draws of their hyperparameters.
@@ -129,19 +128,19 @@ def infer_nested_counts(
         observed: the noisy counts of successes and failures, shape (n_groups, 2).
         parents: for each group the index of the larger group that contains it, from 0, shape (n_groups,).
         noises: the laws of the noise of the two components.
-        prior: the two parameters of the stated Beta prior.
+        prior: the prior with one level.
         rng: the generator.
     """
-    variance, one_level = noises[0].variance + noises[1].variance, BinaryPrior(*prior, True)
+    variance = noises[0].variance + noises[1].variance
     blocks = group_blocks(observed, noises)
 
     def log_density(points: Floats) -> Floats:
-        return np.asarray(one_level.log_density(points) + blocks.log_likelihood(one_level.law(points)))
+        return np.asarray(prior.log_density(points) + blocks.log_likelihood(prior.law(points)))
 
-    mode, _ = find_mode(log_density, rough_modes(observed, variance, one_level))
+    mode, _ = find_mode(log_density, rough_modes(observed, variance, prior))
     phi, rho, *size = mode.tolist()
     starts = np.array([(phi, _logit(share, rho), _logit(1.0 - share, rho), *size) for share in _SHARES])
-    grid = _location_grid(observed, parents, variance, one_level.law(mode[None]))
+    grid = _location_grid(observed, parents, variance, prior.law(mode[None]))
     law = NestedCounts(blocks, parents, prior, grid)
     some = grid.nodes[np.linspace(0, len(grid.nodes) - 1, _TRIM_NODES).astype(np.int64)]
     law = replace(law, blocks=blocks.trimmed(law.law_at(some, starts[1, 2:])))

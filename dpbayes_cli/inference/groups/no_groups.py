@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums
+from dpbayes_cli.inference.groups.binary import draw_correlations
 from dpbayes_cli.inference.groups.grouped_counts import hyperparameter_names
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
@@ -14,7 +15,7 @@ from dpbayes_cli.inference.groups.size_law import draw_size_prior
 
 
 def prior_of_groups(
-    outcome: GroupedCounts | GroupedSums, pooling: Pooling, samples: int, rng: np.random.Generator
+    outcome: GroupedCounts | GroupedSums, spread: float, pooling: Pooling, samples: int, rng: np.random.Generator
 ) -> GroupedPosterior:
     """Return draws of the prior of what groups have in common, and of a new group; there are no groups.
 
@@ -24,7 +25,7 @@ def prior_of_groups(
     if isinstance(outcome, GroupedCounts):
         concentration = np.array(outcome.concentration)
         n_parts = len(concentration) if len(concentration) > 2 else 1
-        drawn, correlation = rng.dirichlet(concentration, samples), rng.random((samples, 1))
+        drawn, correlation = rng.dirichlet(concentration, samples), draw_correlations(spread, samples, rng)[:, None]
         if not pooled:
             correlation = np.full((samples, 1), 1.0 / (1.0 + concentration.sum()))
         mean = drawn[:, :n_parts]
@@ -34,12 +35,12 @@ def prior_of_groups(
     else:
         law, moments, n_parts = outcome.law, RecordMoments(outcome), 1
         center = np.clip(law.draw_prior(samples, rng)[:, 0], *moments.prior_range)
-        spread = np.abs(rng.normal(0.0, moments.spread, samples)) + 1e-9
+        sds = np.abs(rng.normal(0.0, spread * moments.spread, samples)) + 1e-9
         parameters = law.parameters(center[:, None])
         mean, sd, new = parameters, np.full((samples, 1), parameters.std()), parameters
         if pooled:
-            mean, sd = (each[:, None] for each in parameter_moments(law, moments.domain, center, spread))
-            new = law.parameters(draw_coordinates(moments.domain, center, spread, rng)[:, None])
+            mean, sd = (each[:, None] for each in parameter_moments(law, moments.domain, center, sds))
+            new = law.parameters(draw_coordinates(moments.domain, center, sds, rng)[:, None])
     records = mean_of_nonempty(*draw_size_prior(samples, rng))[:, None]
     return GroupedPosterior(
         means=np.empty((0, n_parts)),

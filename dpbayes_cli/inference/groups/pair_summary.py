@@ -170,11 +170,16 @@ def _merged(one: _Moments, other: _Moments, n_other: int) -> _Moments:
 
 
 def _moments(pairs: NoisyPairs, law: CountLaw) -> _Moments:
+    return _Moments(moment_rows(pairs, law), len(law))
+
+
+def moment_rows(pairs: NoisyPairs, law: CountLaw) -> Floats:
+    """Return the moments of each pair for some values of the parameters; see ``summarize_rows``."""
     rows = np.zeros((5, len(pairs.numbers)))
     for part in pairs.batches(law):
         theta, square, size, size_square = moments_by_value(pairs, law.part(part))
         rows += np.stack([theta, square, theta**2, size, size_square]).sum(axis=1)
-    return _Moments(rows / len(law), len(law))
+    return rows / len(law)
 
 
 def moments_by_value(pairs: NoisyPairs, law: CountLaw) -> Floats:
@@ -224,6 +229,11 @@ def _beta_shapes(moments: _Moments) -> tuple[Floats, Floats]:
     mean = np.clip(moments.theta, 1e-12, 1.0 - 1e-12)
     kappa = np.maximum(mean * (1.0 - mean) / moments.theta_sd**2 - 1.0, 1e-3)
     return mean * kappa, (1.0 - mean) * kappa
+
+
+def beta_cdf(rows: Floats, places: Floats) -> Floats:
+    """Return distribution functions of Beta laws, shape (n_points, n), at logits, given moments."""
+    return np.asarray(betainc(*_beta_shapes(_Moments(rows, 1)), expit(places)[:, None]))
 
 
 def _quantiles(moments: _Moments, few: _Moments, places: Floats, cdf: Floats) -> Floats:

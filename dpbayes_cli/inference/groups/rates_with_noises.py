@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.groups.binary import BinaryPrior, infer_binary_with_noises
+from dpbayes_cli.inference.groups.binary import BinaryPrior, infer_blocks, rough_modes
 from dpbayes_cli.inference.groups.component_noise import component_noise
-from dpbayes_cli.inference.groups.grouped_counts import collect
+from dpbayes_cli.inference.groups.group_blocks import GroupBlocks, group_blocks
+from dpbayes_cli.inference.groups.grouped_counts import summarize_groups
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
@@ -33,8 +34,12 @@ def infer_rates_with_noises(
         samples: how many draws of the hyperparameters to return.
         rng: the generator.
     """
-    laws = [(component_noise(first, 1), component_noise(second, 1)) for first, second in noises]
-    part = infer_binary_with_noises(observed, laws, noise_of, BinaryPrior(1.0, 1.0, pooled=True), rng)
-    return collect(
-        [part], np.ones(2), "partial", samples, rng, lambda size, generator: part.draw(size, generator)[..., None]
-    )
+    members, pairs, prior = [], [], BinaryPrior(1.0, 1.0, pooled=True)
+    for k, (first, second) in enumerate(noises):
+        groups = np.flatnonzero(noise_of == k)
+        blocks = group_blocks(observed[groups], (component_noise(first, 1), component_noise(second, 1)))
+        members += [groups[part] for part in blocks.members]
+        pairs += blocks.pairs
+    variance = float(np.mean([sum(law.variance for law in noises[k]) for k in noise_of.tolist()]))
+    blocks = GroupBlocks(tuple(members), tuple(pairs))
+    return summarize_groups(infer_blocks(blocks, rough_modes(observed, variance, prior), prior, rng), samples, rng)

@@ -95,6 +95,7 @@ class SumLikelihood:
             coordinates: the nodes of the coordinate, shape (n_groups, n_coordinates).
         """
         self._noise, self._law, self._moments, self._pooling = observation.noise, outcome.law, moments, pooling
+        self._scale = observation.spread * moments.spread
         self._sums = observation.observed[:, 0].astype(np.float64)
         sizes = observation.observed[:, 1].astype(np.float64)
         self.numbers, self.coordinates = numbers, coordinates
@@ -164,7 +165,7 @@ class SumLikelihood:
         """Return the log posterior density of points of hyperparameters, up to a constant, shape (n_points,)."""
         result = log_size_prior(points[:, -2], points[:, -1])
         if self._pooling == "partial":
-            result = result + log_hyperprior(self._law, self._moments.spread, points[:, 0], points[:, 1])
+            result = result + log_hyperprior(self._law, self._scale, points[:, 0], points[:, 1])
         for each in self.terms(points):
             result = result + (np.log(each.evidence) + each.log_factors).sum(axis=0)
         if self.published is not None:

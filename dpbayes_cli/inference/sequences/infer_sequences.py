@@ -14,24 +14,32 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.noisy_observation import NoisySequences
-from dpbayes_cli.inference.convergence import judge, monitored_columns
+from dpbayes_cli.inference.convergence import Convergence, judge, monitored_columns, required_draws
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
-from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
+from dpbayes_cli.inference.sequences.sequence_chain import COUNTS_EVERY, SequenceChain
 from dpbayes_cli.inference.sequences.sequence_state import SequenceData
 
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 
 CHAINS = 4
 _STARTS, _START_SWEEPS = 8, 12
 _WARM_UP = 60
 _RESCALE_EVERY = 15
+_FIRST_CHECK = 64
+_USUAL_DRAWS = 1.3
+"""So many draws are usually as good as one independent draw."""
+_MAX_STORED_STATES = 100_000_000
 _MODE_GAP_NATS = 10.0
 """A chain restarts if its mean log likelihood is below the best chain's by more than this plus three standard
 deviations."""
@@ -55,8 +63,8 @@ def infer_sequences(
     started.sort(key=lambda chain: chain.log_likelihood, reverse=True)
     chains = started[:CHAINS]
     n_restarted = _warm_up(chains)
-    records = _record_sweeps(chains, effort.mcmc_sweeps * effort.extension)
-    return _summary(observation, records, n_draws, effort, n_restarted=n_restarted, naive=naive and noisy)
+    records, convergence = _record_sweeps(chains, effort)
+    return _summary(observation, records, convergence, n_draws, effort, n_restarted=n_restarted, naive=naive and noisy)
 
 
 def _sweep_all(chains: list[SequenceChain], sweeps: int) -> Floats:
@@ -74,7 +82,7 @@ def _sweep_all(chains: list[SequenceChain], sweeps: int) -> Floats:
     return np.array(_run_in_parallel(run, chains))
 
 
-def _run_in_parallel(run: Callable[[SequenceChain], _T], chains: Sequence[SequenceChain]) -> list[_T]:
+def _run_in_parallel(run: Callable[[_S], _T], chains: Sequence[_S]) -> list[_T]:
     """Apply a function to each chain in a thread; results are reproducible, as each chain has its own generator."""
     with ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1)) as pool:
         return list(pool.map(run, chains))
@@ -94,41 +102,66 @@ def _warm_up(chains: list[SequenceChain]) -> int:
 
 
 class _ChainRecord:
-    """The parameters and states of every sweep of a chain, and the variances of emissions given latent counts."""
+    """The parameters and states of the sweeps of a chain, and the variances of emissions given latent counts.
 
-    def __init__(self, sweeps: int, chain: SequenceChain) -> None:
-        self.emission = np.empty((sweeps, *chain.emission.shape))
-        self.transition = np.empty((sweeps, *chain.transition.shape))
-        self.initial = np.empty((sweeps, *chain.initial.shape))
-        self.states = np.empty((sweeps, *chain.states.shape), dtype=np.int8)
-        self.variance: list[tuple[int, Floats]] = []
+    Attributes:
+        emission, transition, initial, states: one array for each sweep.
+        variance: the conditional variances of emissions, by the index of the sweep.
+    """
 
-    def record(self, i: int, chain: SequenceChain) -> None:
-        self.emission[i], self.transition[i], self.initial[i] = chain.emission, chain.transition, chain.initial
-        self.states[i] = chain.states
-        if chain.has_counts:
-            self.variance.append((i, chain.conditional_variance()))
+    def __init__(self) -> None:
+        self.emission: list[Floats] = []
+        self.transition: list[Floats] = []
+        self.initial: list[Floats] = []
+        self.states: list[NDArray[np.int8]] = []
+        self.variance: dict[int, Floats] = {}
 
-    def relabel(self, reference: Integers) -> None:
-        """Renumber the states of every sweep to match a reference, shape (n_sequences, n_steps)."""
-        n_states = self.initial.shape[1]
-        orders = [match_states(states, reference, n_states) for states in self.states]
-        for i, order in enumerate(orders):
-            self.emission[i], self.initial[i] = self.emission[i][order], self.initial[i][order]
-            self.transition[i] = self.transition[i][np.ix_(order, order)]
-            self.states[i] = np.argsort(order)[self.states[i]]
-        self.variance = [(i, variance[orders[i]]) for i, variance in self.variance]
-
-    def draws(self, sizes: Sequence[int]) -> Floats:
-        """Return the draws with all parameters in order, shape (n_sweeps, n_parameters)."""
-        n = len(self.emission)
-        parts = np.split(self.emission, np.cumsum(sizes)[:-1], axis=2)
-        return np.concatenate(
-            [*(part.reshape(n, -1) for part in parts), self.transition.reshape(n, -1), self.initial], axis=1
-        )
+    def extend(self, chain: SequenceChain, sweeps: int) -> None:
+        """Sweep the chain, and record every sweep."""
+        for _ in range(sweeps):
+            chain.sweep()
+            if chain.has_counts:
+                self.variance[len(self.states)] = chain.conditional_variance()
+            same = self.states and np.array_equal(self.states[-1], chain.states)
+            self.states.append(self.states[-1] if same else chain.states.astype(np.int8))
+            self.emission.append(chain.emission)
+            self.transition.append(chain.transition)
+            self.initial.append(chain.initial)
 
 
-def match_states(states: Integers, reference: Integers, n_states: int) -> Integers:
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """The record of a chain as arrays, with the states of every sweep matched to those of a reference.
+
+    Attributes:
+        parameters: all parameters in order, shape (n_sweeps, n_parameters).
+        states: shape (n_sweeps, n_sequences, n_steps).
+        variance: the mean conditional variance of the emissions, shape (n_states, n_columns).
+    """
+
+    parameters: Floats
+    states: NDArray[np.int8]
+    variance: Floats
+
+    @classmethod
+    def of(cls, record: _ChainRecord, reference: Integers, sizes: Sequence[int]) -> _Draws:
+        """Match a record to a reference, shape (n_sequences, n_steps); ``sizes`` are the numbers of values."""
+        n, n_states = len(record.states), len(record.initial[0])
+        orders: list[Integers] = []
+        for i, states in enumerate(record.states):
+            same = i > 0 and states is record.states[i - 1]
+            orders.append(orders[-1] if same else match_states(states, reference, n_states))
+        rows, order = np.arange(n)[:, None], np.array(orders)
+        emission = np.array(record.emission)[rows, order]
+        transition = np.array(record.transition)[rows[:, :, None], order[:, :, None], order[:, None, :]]
+        parts = [part.reshape(n, -1) for part in np.split(emission, np.cumsum(sizes)[:-1], axis=2)]
+        parameters = np.concatenate([*parts, transition.reshape(n, -1), np.array(record.initial)[rows, order]], axis=1)
+        renumbered = np.argsort(order, axis=1).astype(np.int8)[np.arange(n)[:, None, None], np.array(record.states)]
+        variance = np.mean([each[orders[i]] for i, each in record.variance.items()], axis=0)
+        return cls(parameters, np.asarray(renumbered), variance)
+
+
+def match_states(states: NDArray[np.integer], reference: Integers, n_states: int) -> Integers:
     """Return for each reference state the state that matches it; both then agree at as many steps as possible."""
     from scipy.optimize import linear_sum_assignment
 
@@ -137,30 +170,42 @@ def match_states(states: Integers, reference: Integers, n_states: int) -> Intege
     return np.asarray(order)
 
 
-def _record_sweeps(chains: list[SequenceChain], sweeps: int) -> list[_ChainRecord]:
-    """Sweep the chains and record them, with all states matched to the reference draw."""
-
-    def run(chain: SequenceChain) -> _ChainRecord:
-        record = _ChainRecord(sweeps, chain)
+def _record_sweeps(chains: list[SequenceChain], effort: Effort) -> tuple[list[_Draws], Convergence]:
+    """Sweep the chains until they have converged or reach the limit; return their draws with matched states."""
+    for chain in chains:
         chain.scale_moves()
-        for i in range(sweeps):
-            chain.sweep()
-            record.record(i, chain)
-        return record
+    sizes = [len(concentrations) for concentrations in chains[0].data.observation.emission]
+    columns = monitored_columns(len(chains[0].initial) * (sum(sizes) + len(chains[0].initial) + 1))
+    records, sweeps = [_ChainRecord() for _ in chains], 0
+    most = min(effort.mcmc_sweeps * effort.extension, max(_MAX_STORED_STATES // chains[0].states.size, _FIRST_CHECK))
+    needed = max(effort.ess, required_draws(len(chains), len(columns)))
+    next_check = min(most, math.ceil(_USUAL_DRAWS * needed / len(chains)))
+    while True:
+        run = partial(_ChainRecord.extend, sweeps=next_check - sweeps)
+        _run_in_parallel(lambda k: run(records[k], chains[k]), range(len(chains)))  # noqa: B023 - used at once
+        sweeps = next_check
+        draws = _matched(records, sizes)
+        convergence = judge(np.stack([each.parameters[:, columns] for each in draws]), effort)
+        if convergence.reached or sweeps >= most:
+            return draws, convergence
+        if convergence.from_start and most >= 2 * sweeps:  # so far the chains were warming up
+            records = [_ChainRecord() for _ in chains]
+            most, sweeps = most - sweeps, 0
+        next_check = min(most, max(math.ceil(convergence.growth * next_check), COUNTS_EVERY))
 
-    records = _run_in_parallel(run, chains)
-    n_states = len(chains[0].initial)
+
+def _matched(records: Sequence[_ChainRecord], sizes: Sequence[int]) -> list[_Draws]:
+    """Return the draws with states matched to the last draw of the first chain, numbered by descending frequency."""
     reference = records[0].states[-1].astype(np.int64)
-    by_frequency = np.argsort(-np.bincount(reference.ravel(), minlength=n_states), kind="stable")
+    by_frequency = np.argsort(-np.bincount(reference.ravel(), minlength=len(records[0].initial[0])), kind="stable")
     reference = np.argsort(by_frequency)[reference]
-    for record in records:
-        record.relabel(reference)
-    return records
+    return [_Draws.of(record, reference, sizes) for record in records]
 
 
 def _summary(
     observation: NoisySequences,
-    records: list[_ChainRecord],
+    records: list[_Draws],
+    convergence: Convergence,
     n_draws: int,
     effort: Effort,
     *,
@@ -169,16 +214,14 @@ def _summary(
 ) -> Posterior:
     sizes = [len(concentrations) for concentrations in observation.emission]
     n_states = len(observation.initial)
-    chains = np.stack([record.draws(sizes) for record in records])
-    convergence = judge(chains[:, :, monitored_columns(chains.shape[2])], effort)
+    chains = np.stack([record.parameters for record in records])
     diagnostics = convergence.diagnostics
     draws = chains.transpose(1, 0, 2).reshape(-1, chains.shape[2])  # every prefix has draws of all chains
-    conditional = np.mean([variance for record in records for _, variance in record.variance], axis=0)
-    parts = np.split(conditional, np.cumsum(sizes)[:-1], axis=1)
+    parts = np.split(np.mean([record.variance for record in records], axis=0), np.cumsum(sizes)[:-1], axis=1)
     data_variance = np.concatenate([*(part.ravel() for part in parts), draws[:, sum(sizes) * n_states :].var(axis=0)])
     states = np.stack([record.states for record in records], axis=1)  # in the order of the draws
     described = (
-        f"{len(records)} Markov chains of {len(records[0].states)} sweeps after {_WARM_UP} sweeps of warm-up, the best "
+        f"{len(records)} Markov chains of {len(records[0].states):,} sweeps after their warm-up, the best "
         f"of {_STARTS} that were started; states are drawn "
         f"{'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
     )

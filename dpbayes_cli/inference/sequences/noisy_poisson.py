@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, wrightomega, xlogy
@@ -129,7 +130,7 @@ class MarginalTable:
         observed: the distinct values of y, shape (n_rows,).
         step: the distance between tabulated points, in u.
         start: the first point of each row, in steps.
-        cubics: the coefficients of each interval, shape (n_rows * n_points, 4).
+        cubics: the coefficients of each interval, shape (4, n_rows * n_points).
         n_points: the number of intervals of a row.
         one_term: whether one of the two terms dominates at the lower and at the upper end of each row, shape (2,
             n_rows).
@@ -160,50 +161,70 @@ class MarginalTable:
         values = log_marginal(law, distinct[:, None], rate)
         before, here, after, later = (values[:, k : k + n_points] for k in range(4))
         curvature, skew = before - 2.0 * here + after, later - 3.0 * after + 3.0 * here - before
-        cubics = np.stack([here, (after - before) / 2.0 - skew / 6.0, curvature / 2.0, skew / 6.0], axis=-1)
+        cubics = np.stack([here, (after - before) / 2.0 - skew / 6.0, curvature / 2.0, skew / 6.0])
         one_term = np.zeros((2, len(distinct)), dtype=bool)
         if geometric:
             q = math.exp(-1.0 / law.scale)
             y = np.maximum(distinct, 0) + 1.0
             one_term[0] = (gammaincc(y, rate[:, 1] / q) > 1.0 - _DOMINANCE_TOLERANCE) & (distinct >= 0)
             one_term[1] = (gammainc(y, rate[:, -2] * q) > 1.0 - _DOMINANCE_TOLERANCE) | (distinct < 0)
-        cubics = cubics.reshape(-1, 4)
+        cubics = cubics.reshape(4, -1)
         return cls(law.scale, geometric, row.ravel(), distinct, step, start, cubics, n_points, one_term)
 
     def at(self, rate: Floats) -> Floats:
         """Return log p(y | mu) of every cell for positive rates, shape (n_cells, n_rates)."""
-        x, cubic, outside = self._locate(rate)
-        value = ((cubic[..., 3] * x + cubic[..., 2]) * x + cubic[..., 1]) * x + cubic[..., 0]
+        x, cubic, outside, _ = self._locate(rate)
+        value = cubic[3] * x
+        value += cubic[2]
+        value *= x
+        value += cubic[1]
+        value *= x
+        value += cubic[0]
         if outside.any():
             value[outside] = self._extrapolate(rate, x, cubic, outside)[0]
         return np.asarray(value)
 
     def with_slope(self, rate: Floats) -> tuple[Floats, Floats]:
         """Return log p(y | mu) of every cell and its derivative with respect to the rate; see ``at``."""
-        x, cubic, outside = self._locate(rate)
-        high = cubic[..., 3] * x
-        low = high + cubic[..., 2]
-        value = (low * x + cubic[..., 1]) * x + cubic[..., 0]
-        slope = ((high + 2.0 * low) * x + cubic[..., 1]) / np.sqrt(rate) / self.step
+        x, cubic, outside, root = self._locate(rate)
+        high = cubic[3] * x
+        low = high + cubic[2]
+        value = low * x
+        value += cubic[1]
+        value *= x
+        value += cubic[0]
+        low *= 2.0
+        low += high
+        low *= x
+        low += cubic[1]
+        root *= self.step
+        low /= root
         if outside.any():
-            value[outside], slope[outside] = self._extrapolate(rate, x, cubic, outside)
-        return np.asarray(value), np.asarray(slope)
+            value[outside], low[outside] = self._extrapolate(rate, x, cubic, outside)
+        return np.asarray(value), np.asarray(low)
 
-    def _locate(self, rate: Floats) -> tuple[Floats, Floats, Booleans]:
-        """Return the position of each rate in its interval, the cubic there, and whether it is outside the table."""
-        x = np.sqrt(rate)
-        x *= 2.0 / self.step
-        x -= self.start[self.row][:, None]
+    def _locate(self, rate: Floats) -> tuple[Floats, list[Floats], Booleans, Floats]:
+        """Return the place of each rate in its interval, the cubic there, whether it is outside, and its root."""
+        first, start = self._intervals
+        root = np.sqrt(rate)
+        x = root * (2.0 / self.step)
+        x -= start
         i = x.astype(np.int64)
         np.clip(i, 0, self.n_points - 1, out=i)
         x -= i
-        outside = (x > 1.0) | (x < 0.0)
-        i += (self.row * self.n_points)[:, None]
-        return x, self.cubics.take(i, axis=0), outside
+        outside = np.abs(x - 0.5) > 0.5
+        i += first
+        return x, [coefficients.take(i) for coefficients in self.cubics], outside, root
 
-    def _extrapolate(self, rate: Floats, x: Floats, cubic: Floats, outside: Booleans) -> tuple[Floats, Floats]:
+    @cached_property
+    def _intervals(self) -> tuple[Integers, Floats]:
+        """The index of the first interval of each cell, and its position in steps, shape (n_cells, 1)."""
+        return self.row[:, None] * self.n_points, self.start[self.row][:, None]
+
+    def _extrapolate(self, rate: Floats, x: Floats, cubics: list[Floats], outside: Booleans) -> tuple[Floats, Floats]:
         """Return value and slope outside the table: exact if one term dominates, otherwise linear in u."""
-        away, mu, cubic = x[outside], rate[outside], cubic[outside]
+        away, mu = x[outside], rate[outside]
+        cubic = np.stack([each[outside] for each in cubics], axis=1)
         row = np.broadcast_to(self.row[:, None], outside.shape)[outside]
         upper = away > 0.0
         end = upper.astype(np.float64)

@@ -11,7 +11,8 @@ A sweep draws
 
 Without step 2 the chain would also be valid, but slow. Its moves would be as short as the posterior given the counts is
 wide. If the noise is larger than the counts, the posterior given the noisy counts is much wider: 800 sweeps then yield
-5 effective draws. With step 2, steps 3 to 5 are needed only in some of the sweeps.
+5 effective draws. With step 2, emissions are nearly independent from sweep to sweep, and the other steps are needed
+only in some of the sweeps.
 
 The law of the rates is an informative prior of the totals. Under a flat prior, few records with much noise would look
 like many records. If the counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
@@ -31,7 +32,7 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.inference.dirichlet_rows import dirichlet_moments, draw_log_gammas
 from dpbayes_cli.inference.sequences.noisy_poisson import draw_counts
-from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
+from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, Marginals, RateMove
 from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceData, SequenceState
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
 
@@ -41,8 +42,8 @@ TYPICAL_TOTAL = 100.0
 """The prior of the mean m of the rates is inverse gamma with shape 1 and this scale (median 144, 90 % quantile 950)."""
 _AVERAGED_SWEEPS = 20.0
 """``typical`` is a moving average of the emissions over about this many sweeps."""
-COUNTS_EVERY = 8
-"""Counts are redrawn once in this many sweeps, because drawing them takes the most time."""
+RATES_EVERY, STATES_EVERY, COUNTS_EVERY = 2, 4, 16
+"""Rates, states and counts are redrawn once in this many sweeps; drawing counts takes the most time."""
 
 
 class SequenceChain(SequenceState):
@@ -52,7 +53,8 @@ class SequenceChain(SequenceState):
         super().__init__(data)
         self._rng, self._sampler = rng, sampler
         self._sweeps = 0
-        self._moves: tuple[EmissionMove, RateMove]
+        self._moves: tuple[EmissionMove, RateMove] | None = None
+        self._marginals: Marginals | None = None
 
     def start(self) -> None:
         """Set the emissions of each state to the shares of values in a random part of a sequence, and draw the rest.
@@ -82,28 +84,37 @@ class SequenceChain(SequenceState):
             self.counts, self.rate, self.valid = other.counts.copy(), other.rate, other.valid
             self.mean_rate, self.rate_shape = other.mean_rate, other.rate_shape
         self.log_likelihood = other.log_likelihood
-        self.typical = self.emission
+        self.typical, self._marginals = self.emission, None
         self.scale_moves()
 
     def scale_moves(self) -> None:
         """Set the step sizes of moves from the current state; never call this while draws are recorded."""
         if self.data.noise:
-            rate = self.rates()
-            self._moves = EmissionMove.at(self, rate), RateMove.at(self, rate)
+            rate, last = self.rates(), None if self._moves is None else self._moves[0]
+            self._moves = EmissionMove.at(self, rate, last), RateMove.at(self, rate)
 
     def sweep(self) -> None:
-        """Redraw everything once, but the counts only every ``COUNTS_EVERY`` sweeps."""
-        self.draw_states()
-        if not self.data.noise:
+        """Redraw everything, but rates, states and counts only in some sweeps; see ``RATES_EVERY``."""
+        draws_states = self._moves is None or self._sweeps % STATES_EVERY == 0
+        if draws_states:
+            self.draw_states()
+        if self._moves is None:
             self.draw_parameters()
             return
         emissions, rates = self._moves
-        rates.make(self, emissions.make(self, self._rng), self._rng)
+        if draws_states or self._marginals is None:
+            self._marginals = self.data.with_slopes(self.rates())
+        self._marginals = emissions.make(self, self._marginals, self._rng)
+        if draws_states:
+            self._marginals = emissions.exchange(self, self._marginals, self._rng)
+        if self._sweeps % RATES_EVERY == 0:
+            self._marginals = rates.make(self, self._marginals, self._rng, walk=draws_states)
         self._sweeps += 1
         if self.has_counts:
             self.draw_counts()
             self.draw_parameters()
             self.draw_rates()
+            self._marginals = None
         else:
             self.draw_transitions()
         self.draw_law_of_rates()
@@ -117,8 +128,9 @@ class SequenceChain(SequenceState):
         log_likelihood = np.zeros((len(data.observed), data.shape[2]))
         for _, columns, table in data.noise:
             rate = self.rate[:, None] * self.valid[data.feature[columns]]
-            rates = np.maximum(rate[:, :, None] * self.emission[:, columns].T, MIN_RATE)
-            log_likelihood += table.at(rates.reshape(-1, data.shape[2])).reshape(rates.shape).sum(axis=1)
+            for k, emission in enumerate(self.emission[:, columns]):
+                rates = np.maximum(rate * emission, MIN_RATE)
+                log_likelihood[:, k] += table.at(rates.reshape(-1, 1)).reshape(rates.shape).sum(axis=1)
         return np.asarray(log_likelihood.reshape(data.shape))
 
     def draw_states(self) -> None:

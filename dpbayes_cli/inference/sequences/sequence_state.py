@@ -67,16 +67,14 @@ class SequenceData:
             np.array([0.0 if law is None else law.scale**2 for law in observation.noises])[feature],
         )
 
-    def log_marginals(self, rate: Floats) -> Floats:
-        """Return log p(observed | rate) of every cell for positive rates, shape (n_sequences * n_steps, n_columns)."""
-        value = np.empty(rate.shape)
-        for _, columns, table in self.noise:
-            rates = rate[:, columns]
-            value[:, columns] = table.at(rates.reshape(-1, 1)).reshape(rates.shape)
-        return value
-
     def with_slopes(self, rate: Floats) -> tuple[Floats, Floats]:
-        """Return log p(observed | rate) of every cell, and its derivative in the rate; see ``log_marginals``."""
+        """Return log p(observed | rate) of every cell for positive rates, and its derivative in the rate.
+
+        All arrays have shape (n_sequences * n_steps, n_columns).
+        """
+        if len(self.noise) == 1:
+            value, slope = self.noise[0][2].with_slope(rate.reshape(-1, 1))
+            return value.reshape(rate.shape), slope.reshape(rate.shape)
         value, slope = np.empty(rate.shape), np.empty(rate.shape)
         for _, columns, table in self.noise:
             rates = rate[:, columns]

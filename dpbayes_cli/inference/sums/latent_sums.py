@@ -3,11 +3,10 @@
 The sums have a prior, and the noise is independent. The posterior of the sums is as wide as the noise or as the prior,
 whichever is narrower, however many records there are; the parameters are then drawn exactly, given the sums.
 
-Trajectories are computed in coordinates in which the posterior has nearly unit covariance: first by the Hessian at
-its mode, then by the draws of a warm-up. After the warm-up the proposals are fixed, and the chains are independent. At
-the kinks of Laplace noise forces are smoothed. The chains still have the exact posterior: the leapfrog map is
-reversible and preserves volume for any force that depends only on the position, and the acceptance ratio has the exact
-density.
+Trajectories are computed in coordinates in which the posterior has nearly unit covariance: first by the Hessian at its
+mode, then by the draws of a warm-up. After the warm-up the proposals are fixed, and the chains are independent. At the
+kinks of Laplace noise forces are smoothed. The chains still have the exact posterior: the leapfrog map is reversible
+and preserves volume for any force that depends only on the position, and the acceptance ratio has the exact density.
 
 Source: Neal 2011, MCMC using Hamiltonian dynamics; the rest is derived here.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import ClassVar, TypeVar
 
@@ -31,8 +31,15 @@ class NoiseMechanism(Mechanism):
             the keys that pass the threshold of the plan are returned, with their noisy integers.
         Source: see the class; ``KeyThreshold``.
         """
+        return self.release_often(plan, evidence, 1)[0]
+
+    def release_often(self, plan: Plan, evidence: ExactEvidence, n_times: int) -> Sequence[Payload]:
         (step,) = plan.steps
-        noisy = step.noise.release(evidence.values)
+        return [self._payload(plan, evidence, noisy) for noisy in step.noise.release_often(evidence.values, n_times)]
+
+    @staticmethod
+    def _payload(plan: Plan, evidence: ExactEvidence, noisy: Sequence[int]) -> Payload:
+        (step,) = plan.steps
         if plan.threshold is None:
             return Payload(step.statistic.names, tuple(noisy), step.noise)
         components = require_type(step.statistic.names, GroupNames).components

@@ -89,6 +89,7 @@ def minami_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Cal
         raise SpecError(
             "at the likelihood power of this rule the chain costs more than epsilon and delta",
             where="sampling.calibration",
+            hint="--calibration gdp",
         )
     confirmed = noisy_descent.minami_delta(per_draw[0], corollary, slope, tau) <= per_draw[1] * (1.0 + 1e-9)
     return chain, {"corollary_8": {"likelihood_power": corollary, "confirmed_by_theorem_7": confirmed}}

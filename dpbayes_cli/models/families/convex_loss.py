@@ -1,5 +1,4 @@
-"""The capability of models with a convex loss of a linear predictor: the posterior is exp(-sum of losses) * normal
-prior."""
+"""The capabilities of models with a convex loss of a linear predictor."""
 
 from __future__ import annotations
 
@@ -8,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import Column, NumericColumn, n_codes
 from dpbayes_cli.core.design import Design, DesignRows
 from dpbayes_cli.core.findings import Fact, Findings
-from dpbayes_cli.core.losses import CurvedLoss, Loss, QuantileLoss
+from dpbayes_cli.core.losses import Loss, QuantileLoss
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
 from dpbayes_cli.core.predictor import Predictor, fixed_target
@@ -46,19 +47,16 @@ class ConvexLossDomain(Protocol):
 
 
 @dataclass(frozen=True)
-class ConvexLossModel(Model):
-    """A Gibbs posterior of a convex loss with bounded derivatives.
-
-    The density of the posterior is proportional to exp(-beta * sum_i loss(x_i'w; y_i) - tau * |w|^2 / 2).
+class CoefficientModel(Model):
+    """A regression whose parameters are the coefficients of a design.
 
     Attributes:
         design: the map from a record's features to a row of bounded norm.
         target: the column of the target.
         loss: the loss of the linear predictor.
-        precision: tau, the prior precision of every coefficient.
+        prior: the prior of the coefficients.
     """
 
-    default_mechanism: ClassVar[str] = "gibbs-posterior"
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log (pseudo-)likelihood, so that a class has a probability."""
     counts_incomplete_records: ClassVar[bool] = True
@@ -67,13 +65,17 @@ class ConvexLossModel(Model):
     design: Design
     target: Column | NumericColumn
     loss: Loss
-    precision: float
+    prior: CoefficientLaw
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         parts = require_type(domain, ConvexLossDomain)
-        precision = require_type(prior, CoefficientPrior).precision
-        return cls(parts.design, parts.target.target(), parts.loss, precision)
+        return cls(parts.design, parts.target.target(), parts.loss, cls.coefficient_law(parts, prior))
+
+    @classmethod
+    def coefficient_law(cls, domain: ConvexLossDomain, prior: Section) -> CoefficientLaw:
+        """Return the prior of the coefficients."""
+        return require_type(prior, CoefficientPrior).law_of(domain.design)
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
@@ -110,10 +112,7 @@ class ConvexLossModel(Model):
         """Return what a coefficient means for the target, in words."""
 
     def prior_quantiles(self, levels: Floats) -> Floats:
-        import numpy as np
-        from scipy.special import ndtri
-
-        return np.tile(ndtri(levels) / self.precision**0.5, (len(self.parameters), 1))
+        return self.prior.quantiles(levels)
 
     def simulated_records(self, parameters: Sequence[float], n_records: int, rng: np.random.Generator) -> Integers:
         """Draw records whose features are independent and uniform on their domains; see ``Model``.
@@ -138,18 +137,6 @@ class ConvexLossModel(Model):
     def predictor(self, column: int, draws: Floats) -> CoefficientPredictor:
         return CoefficientPredictor(self.columns, self.column_names, column, draws, self)
 
-    def curvature(self, n_records: int, touched: int) -> Curvature:
-        """Return bounds on gradients and Hessians of the summed loss of ``n_records`` records.
-
-        Privacy: a row of the design has norm at most c, and the loss has first and second derivatives of at most
-            ``slope_bound`` and ``curvature_bound``. Hence the gradient of one record's loss has norm at most
-            slope_bound * c, its Hessian has norm at most curvature_bound * c^2, and the sum of n Hessians has norm at
-            most n * curvature_bound * c^2. An invalid record adds nothing.
-        Source: derived here.
-        """
-        c = self.design.row_norm
-        return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
-
     def predicted(self, draws: Floats, x: Any) -> Floats:
         """Return the prediction of each draw for each row: a probability of class 1, a score, or a number.
 
@@ -167,16 +154,40 @@ class ConvexLossModel(Model):
         """Convert linear predictors to predictions, elementwise."""
 
 
-class CurvedLossModel(ConvexLossModel):
-    """A model whose loss is a log likelihood with a curvature that does not depend on the target."""
+class ConvexLossModel(CoefficientModel):
+    """A Gibbs posterior of a convex loss with bounded derivatives.
 
-    default_mechanism: ClassVar[str] = "noisy-newton"
-    former_default: ClassVar[str] = "gibbs-posterior"
+    The density of the posterior is proportional to exp(-beta * sum_i loss(x_i'w; y_i) - tau * |w|^2 / 2).
+    """
+
+    default_mechanism: ClassVar[str] = "gibbs-posterior"
 
     @property
-    def curved_loss(self) -> CurvedLoss:
-        """The loss, with its curvature."""
-        return require_type(self.loss, CurvedLoss)
+    def precision(self) -> float:
+        """The prior precision tau of every coefficient, for samplers of the Gibbs posterior.
+
+        Raises:
+            SpecError: the prior has no such precision.
+        """
+        if self.prior.tau is None:
+            raise SpecError(
+                "this mechanism needs independent normal priors with mean 0 and the same precision",
+                where="prior",
+                hint="state precision alone, or use noisy-newton",
+            )
+        return self.prior.tau
+
+    def curvature(self, n_records: int, touched: int) -> Curvature:
+        """Return bounds on gradients and Hessians of the summed loss of ``n_records`` records.
+
+        Privacy: a row of the design has norm at most c, and the loss has first and second derivatives of at most
+            ``slope_bound`` and ``curvature_bound``. Hence the gradient of one record's loss has norm at most
+            slope_bound * c, its Hessian has norm at most curvature_bound * c^2, and the sum of n Hessians has norm at
+            most n * curvature_bound * c^2. An invalid record adds nothing.
+        Source: derived here.
+        """
+        c = self.design.row_norm
+        return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
 
 
 class ConvexClassModel(ConvexLossModel):
@@ -228,7 +239,7 @@ class ConvexNumberModel(ConvexLossModel):
 class CoefficientPredictor(Predictor):
     """Predicts the target of a record by the mean of the predictions of all released draws of the coefficients."""
 
-    model: ConvexLossModel
+    model: CoefficientModel
 
     @property
     def note(self) -> str:
@@ -250,12 +261,18 @@ class CoefficientPredictor(Predictor):
         import numpy as np
 
         features = codes[:, : self.target]
-        valid = np.flatnonzero((features >= 0).all(axis=1))
-        mean = np.full(len(codes), np.nan)
+        valid = np.asarray((features >= 0).all(axis=1))
+        features = np.where(valid[:, None], features, 0)
         size = max(1, _MAX_ENTRIES // max(self.model.design.width, len(self.draws)))
-        for start in range(0, len(valid), size):
-            block = valid[start : start + size]
-            mean[block] = self.model.predicted(self.draws, self.model.design.rows(features[block])).mean(axis=1)
+        starts = range(0, max(len(features), 1), size)
+        blocks = [self.block(self.model.design.rows(features[i : i + size])) for i in starts]
+        return blocks[0].joined(blocks[1:]).only_where(valid)
+
+    def block(self, rows: Any) -> Prediction:
+        """Return predictions for rows of the design."""
+        import numpy as np
+
+        mean = self.model.predicted(self.draws, rows).mean(axis=1)
         target = self.model.target
         if isinstance(target, NumericColumn):
             return NumberPrediction(mean)

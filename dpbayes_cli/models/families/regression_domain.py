@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.cell_grammar import check_levels
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.coefficient_law import CoefficientLaw, LawName
 from dpbayes_cli.core.columns import Column, NumericColumn, check_bounds
-from dpbayes_cli.core.design import Design, Feature, check_names
+from dpbayes_cli.core.design import INTERCEPT, Design, Feature, check_names
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.models.families.domain_types import Bound, StandIn
@@ -15,6 +18,9 @@ from dpbayes_cli.models.families.domain_types import Bound, StandIn
 STEPS = 1 << 16
 """Number of grid steps between the bounds of a number."""
 MAX_DESIGN_COLUMNS = 10_000
+
+START_SCALE = 2.0
+"""How much wider than that of other coefficients the default prior of an intercept is if its location is not 0."""
 
 Precision = Annotated[Positive, Meta(description="tau: the prior precision of every coefficient")]
 
@@ -110,6 +116,18 @@ class RegressionDomain(Section, frozen=True, kw_only=True):
         return Design(features, self.intercept, self.norm)
 
 
+class CountTarget(Section, frozen=True, kw_only=True):
+    """A target that is a count with a public bound."""
+
+    column: Annotated[str, Meta(description="the name of the column in the file")]
+    upper: Annotated[int, Meta(ge=1, le=1000, description="the bound to which larger counts are clamped")]
+    impute: StandIn = None
+
+    def target(self) -> NumericColumn:
+        """Return the column of the target."""
+        return NumericColumn(self.column, 0.0, float(self.upper), self.upper, integers=True, impute=self.impute)
+
+
 class ClassDomain(RegressionDomain, frozen=True, kw_only=True):
     """The domain of a model of two classes."""
 
@@ -131,10 +149,86 @@ class NumberDomain(RegressionDomain, frozen=True, kw_only=True):
         return 0.1 if self.scale is None else 2.0 * self.scale / (self.target.upper - self.target.lower)
 
 
+class CountDomain(RegressionDomain, frozen=True, kw_only=True):
+    """The domain of a model of a count."""
+
+    target: CountTarget
+
+
 class CoefficientPrior(Section, frozen=True, kw_only=True):
     """Independent N(0, 1 / tau) priors on all coefficients of the scaled design; subclasses add a default for tau."""
 
     precision: Precision
+
+    def law_of(self, design: Design, start: float = 0.0) -> CoefficientLaw:
+        """Return the prior of the coefficients of a design.
+
+        Args:
+            start: the default location of the intercept.
+        """
+        return CoefficientLaw.common(design.width, self.precision)
+
+
+class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
+    """The prior of the coefficients of the scaled design: normal, Student-t or Laplace laws.
+
+    By default, coefficients are independent and normal with mean 0. ``dpbayes infer`` accepts any other prior at no
+    cost; mechanisms that release draws accept ``precision`` alone.
+    """
+
+    precision: Precision = 1.0
+    law: Annotated[LawName, Meta(description="the law of each coefficient")] = "normal"
+    freedom: Annotated[
+        Annotated[float, Meta(ge=1.0, le=1e6)] | None, Meta(description="the degrees of freedom of Student-t laws [4]")
+    ] = None
+    mean: Annotated[
+        dict[str, Bound], Meta(description="the location of coefficients, by name, e.g. {age: 0.5} [0]")
+    ] = msgspec.field(default_factory=dict)
+    scale: Annotated[
+        dict[str, Positive],
+        Meta(
+            description="the scale of coefficients, by name; of a normal law it is the standard deviation [1 / "
+            "sqrt(precision)]"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    correlations: Annotated[
+        tuple[tuple[float, ...], ...],
+        Meta(description="the correlation matrix of all coefficients of a normal law, in their order; empty for none"),
+    ] = ()
+    origin: Annotated[str | None, Meta(description="the release of other people whose posterior this prior is")] = None
+
+    def law_of(self, design: Design, start: float = 0.0) -> CoefficientLaw:
+        """Return the prior of the coefficients of a design; see ``CoefficientPrior.law_of``.
+
+        Raises:
+            SpecError: a name is not that of a coefficient, or the correlations are not those of a normal law.
+        """
+        import numpy as np
+
+        names = design.names
+        for key, stated in (("mean", self.mean), ("scale", self.scale)):
+            unknown = next((name for name in stated if name not in names), None)
+            if unknown is not None:
+                raise SpecError(
+                    f"there is no coefficient {unknown!r}", where=f"prior.{key}", hint=f"one of {', '.join(names[:20])}"
+                )
+        default = {INTERCEPT: start}
+        means = tuple(float(self.mean.get(name, default.get(name, 0.0))) for name in names)
+        wider = {INTERCEPT: START_SCALE if start else 1.0}
+        usual = self.precision**-0.5
+        scales = tuple(float(self.scale.get(name, usual * wider.get(name, 1.0))) for name in names)
+        if self.correlations:
+            matrix = np.array([[*row, *[np.nan] * len(names)][: len(names)] for row in self.correlations])
+            is_square = matrix.shape == (len(names), len(names)) and bool(np.allclose(matrix, matrix.T))
+            is_unit = is_square and bool(np.allclose(np.diag(matrix), 1.0))
+            if self.law != "normal" or not is_unit or float(np.linalg.eigvalsh(matrix).min()) < 1e-9:
+                raise SpecError(
+                    f"expected a positive definite correlation matrix of {len(names)} coefficients, and law: normal",
+                    where="prior.correlations",
+                )
+        is_plain = not (any(means) or self.correlations) and len(set(scales)) == 1 and self.law == "normal"
+        tau = self.precision if is_plain and not self.scale else None
+        return CoefficientLaw(means, scales, self.law, self.freedom or 4.0, self.correlations, tau)
 
 
 def check_target(name: str, features: dict[str, FeatureSection]) -> None:
@@ -149,6 +243,8 @@ CLASS_SPEC: Mapping[str, str] = {**_SPEC, "target.column": "ill", "target.values
 """What ``spec init`` writes for a model of classes."""
 NUMBER_SPEC: Mapping[str, str] = {**_SPEC, "target.column": "days", "lower": "0", "upper": "100"}
 """What ``spec init`` writes for a model of a number."""
+COUNT_SPEC: Mapping[str, str] = {**_SPEC, "target.column": "visits", "upper": "20"}
+"""What ``spec init`` writes for a model of a count."""
 
 
 def class_example(**more: Any) -> Example:
@@ -159,6 +255,11 @@ def class_example(**more: Any) -> Example:
 def number_example(**more: Any) -> Example:
     """Return an example with a target that is a number, and with additional keys of the domain."""
     return _example({"column": "y", "lower": -5.0, "upper": 5.0}, more)
+
+
+def count_example(**more: Any) -> Example:
+    """Return an example with a target that is a count, and with additional keys of the domain."""
+    return _example({"column": "y", "upper": 6}, more)
 
 
 def _example(target: Mapping[str, Any], more: Mapping[str, Any]) -> Example:

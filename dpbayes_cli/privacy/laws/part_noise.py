@@ -79,6 +79,12 @@ class PartNoise(NoiseLaw):
         parts = zip(self.laws, self._split(values), strict=True)
         return [noisy for law, part in parts for noisy in law.release(list(part))]
 
+    def release_often(self, values: Sequence[int], n_times: int) -> list[list[int]]:
+        """Return several independent results of ``release``; each law is asked once."""
+        parts = zip(self.laws, self._split(values), strict=True)
+        drawn = (law.release_often(list(part), n_times) for law, part in parts)
+        return [[noisy for part in row for noisy in part] for row in zip(*drawn, strict=True)]
+
     def log_pmf(self, z: Integers) -> Floats:
         """Return log P(noise = z), elementwise; the last axis of z runs over the components."""
         parts = np.split(np.asarray(z), self._ends[:-1], axis=-1)

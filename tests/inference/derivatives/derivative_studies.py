@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import ndtri
 
 from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.design import Design, Feature
-from dpbayes_cli.core.losses import CurvedLoss, LogisticLoss
+from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
 from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
 from dpbayes_cli.inference.posterior import Effort, Posterior
@@ -84,6 +85,7 @@ def observe(
     rng: np.random.Generator,
     loss: CurvedLoss = LOGISTIC,
     total: RecordCount | None = None,
+    prior: CoefficientLaw | None = None,
 ) -> NoisyDerivatives:
     """Simulate the release: noisy gradients and Hessians at four points, each the mode given the rounds before."""
     mu = mu_of_statement(epsilon, DELTA)
@@ -92,7 +94,7 @@ def observe(
     observation = NoisyDerivatives(
         design,
         loss,
-        1.0,
+        CoefficientLaw.common(width, 1.0) if prior is None else prior,
         empty,
         empty,
         np.empty((0, width, width)),
@@ -101,10 +103,13 @@ def observe(
         total or RecordCount("known", len(rows)),
     )
     for share in SHARES:
-        point = next_point(observation)
-        steepest = float(loss.slope(np.array([min(norm * np.linalg.norm(point), np.abs(point).sum())]), np.zeros(1))[0])
+        point = next_point(observation) if len(observation.points) else np.eye(width)[0] * loss.start()
+        half = min(design.radius * float(np.linalg.norm(point[1:])), float(np.abs(point[1:]).sum()))
+        predictors = np.linspace(point[0] - half, point[0] + half, 501)
+        means = loss.mean(predictors)
+        steepest = max(float(means.max()), loss.largest_outcome - float(means.min()))
         gradient_sd = 2.0 * norm * steepest / (mu * math.sqrt(share[0]))
-        hessian_sd = math.sqrt(2.0) * loss.curvature_bound * norm**2 / (mu * math.sqrt(share[1]))
+        hessian_sd = math.sqrt(2.0) * float(loss.curvature(predictors).max()) * norm**2 / (mu * math.sqrt(share[1]))
         predictors = rows @ point
         gradient = -(loss.slope(predictors, outcomes) @ rows) + rng.normal(0.0, gradient_sd, width)
         noise = rng.normal(0.0, hessian_sd, (width, width))
@@ -123,16 +128,23 @@ def observe(
 
 
 def simulated(
-    cell: Cell, rng: np.random.Generator, loss: CurvedLoss = LOGISTIC, total: RecordCount | None = None
+    cell: Cell,
+    rng: np.random.Generator,
+    loss: CurvedLoss = LOGISTIC,
+    total: RecordCount | None = None,
+    prior: CoefficientLaw | None = None,
 ) -> tuple[Floats, NoisyDerivatives]:
     """Draw coefficients from their prior, records and a release; return the coefficients and the observation."""
     design = cell.design()
-    beta = rng.standard_normal(design.width)
+    prior = prior or CoefficientLaw.common(design.width, 1.0)
+    beta = prior.draw(1, rng)[0]
     rows = design.rows(cell.codes(cell.n, rng))
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
-    mean = (expit if isinstance(loss, LogisticLoss) else ndtr)(rows @ beta)
-    outcomes = (rng.random(cell.n) < mean).astype(np.float64)
-    return beta, observe(design, rows, outcomes, cell.epsilon, rng, loss, total)
+    if isinstance(loss, CountLoss):
+        outcomes = np.minimum(rng.poisson(np.exp(np.clip(rows @ beta, -30.0, 30.0))), loss.upper).astype(np.float64)
+    else:
+        outcomes = (rng.random(cell.n) < loss.mean(rows @ beta)).astype(np.float64)
+    return beta, observe(design, rows, outcomes, cell.epsilon, rng, loss, total, prior)
 
 
 class Study(NamedTuple):
@@ -160,12 +172,19 @@ def naive(observation: NoisyDerivatives, rng: np.random.Generator) -> Posterior:
     return infer(observation, "naive", 400, rng, Effort())
 
 
-def study(cell: Cell, trials: int, seed: int, inference: Inference = noise_aware) -> Study:
+def study(
+    cell: Cell,
+    trials: int,
+    seed: int,
+    inference: Inference = noise_aware,
+    loss: CurvedLoss = LOGISTIC,
+    prior: CoefficientLaw | None = None,
+) -> Study:
     """Return the coverage of 90 % intervals, and errors of posterior means."""
     results = []
     for trial in range(trials):
         rng = np.random.default_rng([seed, trial])
-        beta, observation = simulated(cell, rng)
+        beta, observation = simulated(cell, rng, loss, None, prior)
         posterior = inference(observation, rng)
         low, mean, high, sd = (
             np.array([each.quantiles["q05"] for each in posterior.marginals]),

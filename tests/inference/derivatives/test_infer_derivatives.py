@@ -11,10 +11,13 @@ import pytest
 from scipy.special import expit
 
 from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.design import Design, Feature
 from dpbayes_cli.core.losses import LogisticLoss, ProbitLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
+from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
+from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
@@ -22,7 +25,6 @@ from dpbayes_cli.inference.solve import infer
 from tests.inference.derivatives.derivative_studies import Cell, Kind, naive, simulated, study
 
 N = 400
-ROUNDS = ("points", "gradients", "hessians", "gradient_sds", "hessian_sds")
 TWO_LEVELS = Design((Feature(Column("x", ("a", "b"))),), intercept=False)
 
 
@@ -37,7 +39,15 @@ def two_level_observation() -> NoisyDerivatives:
         [np.diag(sizes * m * (1.0 - m) + sd * z) for m, z, (sd, _) in zip(means, noise, hessian_sds, strict=True)]
     )
     return NoisyDerivatives(
-        TWO_LEVELS, LogisticLoss(), 0.5, points, gradients, hessians, gradient_sds, hessian_sds, RecordCount("known", N)
+        TWO_LEVELS,
+        LogisticLoss(),
+        CoefficientLaw.common(2, 0.5),
+        points,
+        gradients,
+        hessians,
+        gradient_sds,
+        hessian_sds,
+        RecordCount("known", N),
     )
 
 
@@ -54,7 +64,7 @@ def quadrature(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
         shift = size[None, :, None] * (mean[..., None] - expit(observation.points[:, j]))
         rest = observation.gradients[:, j] - shift
         log_density -= 0.5 * np.einsum("...i,...ij,...j", rest, np.linalg.inv(covariance), rest)
-        log_density -= 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * observation.precision * beta[:, None] ** 2
+        log_density -= 0.5 * np.linalg.slogdet(covariance)[1] + 0.5 * 0.5 * beta[:, None] ** 2
         curvature = expit(observation.points[:, j]) * expit(-observation.points[:, j])
         hessians = (observation.hessians[:, j, j] - np.outer(size, curvature)) / observation.hessian_sds[:, 0]
         densities.append(np.exp(log_density - 0.5 * (hessians**2).sum(axis=1)))
@@ -74,6 +84,9 @@ def test_the_posterior_of_two_levels_is_that_of_quadrature() -> None:
     assert [m.mean for m in posterior.marginals] == pytest.approx(means, abs=0.1 * sds.min())
     assert [m.sd for m in posterior.marginals] == pytest.approx(sds, rel=0.08)
     assert all(m.sd_data**2 + m.sd_noise**2 == pytest.approx(m.sd**2) for m in posterior.marginals)
+    lower, higher = expit(posterior.draws).T
+    effect = posterior.effects["x=b against a"]
+    assert effect.mean() == pytest.approx((higher - lower).mean(), abs=0.2 * (higher - lower).std())
     assert infer(observation, "naive", 5, np.random.default_rng(1)).warnings == (NAIVE_WARNING,)
 
 
@@ -91,12 +104,56 @@ def test_gradients_are_those_of_the_density(kind: str) -> None:
     assert mode.density(point[None])[1][0] == pytest.approx(np.array(slopes), rel=1e-5, abs=1e-4)
 
 
+def test_average_effects_are_means_over_the_law_of_the_features() -> None:
+    _, observation = simulated(Cell("mixed", 3, 300, 3.0), np.random.default_rng(6))
+    mode = find_mode(observation)
+    effects = average_effects(mode.density, mode.point[None])
+    law, (beta,), _ = mode.density.parts(mode.point[None])
+    (weights,), atoms = mode.density.law.weights(law), mode.density.atoms
+    means = []
+    for level in (0, 1):
+        codes = atoms.codes.copy()
+        codes[:, 1] = level
+        means.append(weights @ expit(observation.design.rows(codes) @ beta))
+    assert effects["x1=1 against 0"] == pytest.approx(means[1] - means[0])
+    slope = weights @ (expit(atoms.rows @ beta + 0.1 * beta[1]) - expit(atoms.rows @ beta))
+    assert effects["x0 + 0.1"] == pytest.approx(slope)
+
+
+def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:
+    prior, flat = two_level_observation().prior, np.random.default_rng(7).normal(0.0, 2.0**0.5, (400, 2))
+    (rare,) = uninformed(two_level_observation(), flat, np.linalg.inv(prior.precision))
+    (hidden,) = uninformed(two_level_observation(), flat, 0.01 * np.eye(2))
+    assert "x=b against a" in rare
+    assert "even without noise" in rare
+    assert "the noise hides" in hidden
+    assert uninformed(two_level_observation(), 0.1 * flat, 0.01 * np.eye(2)) == ()
+
+
+def test_the_work_between_rounds_does_not_depend_on_the_noisy_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a release is interrupted after a round and draws again, its running time tells nothing about that round."""
+    calls, evaluate = [0], DerivativeDensity.__call__
+
+    def counted(density: DerivativeDensity, parameters: Floats) -> tuple[Floats, Floats]:
+        calls[0] += 1
+        return evaluate(density, parameters)
+
+    monkeypatch.setattr(DerivativeDensity, "__call__", counted)
+    numbers = set()
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        _, observation = simulated(Cell("mixed", 3, 300, 3.0), rng)
+        calls[0] = 0
+        next_point(replace(observation, gradients=observation.gradients * 10.0**seed), even=True)
+        numbers.add(calls[0])
+    assert len(numbers) == 1
+
+
 @pytest.mark.parametrize("kind", ["mixed", "categorical"])
 @pytest.mark.parametrize("size", [0.0, 1e9])
 def test_the_next_point_is_finite_whatever_was_released(kind: Literal["mixed", "categorical"], size: float) -> None:
     rng = np.random.default_rng(3)
     _, observation = simulated(Cell(kind, 7 if kind == "categorical" else 3, 50, 1.0), rng)
-    assert not next_point(replace(observation, **{name: getattr(observation, name)[:0] for name in ROUNDS})).any()
     hostile = replace(
         observation, gradients=size * rng.standard_normal(observation.gradients.shape), hessians=-observation.hessians
     )

@@ -59,15 +59,12 @@ class Study:
             mean number of records, and of the first group's probability.
         below: the share of the groups with probabilities up to the reported 5 %, 50 % and 95 % quantiles.
         covered: the share of the groups whose reported 90 % interval contains the probability.
-        nominal: the share that a right posterior gives on average. It is 0.9 plus 0.05 for each end that is 0 or 1:
-            doubles do not tell probabilities beyond it from the end, so that the interval has no tail there.
         sizes_covered: the share of the groups whose reported 90 % interval contains the number of records.
     """
 
     ranks: Floats
     below: Floats
     covered: Floats
-    nominal: Floats
     sizes_covered: Floats
 
 
@@ -80,7 +77,7 @@ def rank(draws: Floats, truth: float, rng: np.random.Generator) -> float:
 def study(cell: Cell, repeats: int, seed: int, n_groups: int = 200, n_categories: int = 2) -> Study:
     """Draw all hyperparameters from their priors, then groups, records and noise, and infer, ``repeats`` times."""
     rng = np.random.default_rng(seed)
-    rows: list[tuple[list[float], Floats, float, float, float]] = []
+    rows: list[tuple[list[float], Floats, float, float]] = []
     for _ in range(repeats):
         mean = cell.size * np.exp(LOG_MEAN_SD * rng.standard_normal())
         shape = np.exp(rng.normal(*LOG_SHAPE))
@@ -97,6 +94,5 @@ def study(cell: Cell, repeats: int, seed: int, n_groups: int = 200, n_categories
         below = (theta[:, None] <= quantiles).mean(axis=0)
         covered = (quantiles[:, 0] <= theta) & (theta <= quantiles[:, 2])
         counted = (sizes[:, 1] <= truth.sizes) & (truth.sizes <= sizes[:, 2])
-        nominal = 0.9 + 0.05 * float((quantiles[:, 0] == 0.0).mean() + (quantiles[:, 2] == 1.0).mean())
-        rows.append((ranks, below, float(covered.mean()), nominal, float(counted.mean())))
+        rows.append((ranks, below, float(covered.mean()), float(counted.mean())))
     return Study(*(np.array(each) for each in zip(*rows, strict=True)))

@@ -54,7 +54,7 @@ def simulate_groups(
     prior = (1.0,) * n_categories
     phi = rng.dirichlet(prior) if phi is None else np.asarray(phi, dtype=np.float64)
     if kappa is None:
-        rho = rng.random()
+        rho = rng.beta(1.0, 3.0)
         kappa = (1.0 - rho) / rho
     theta = rng.dirichlet(np.maximum(phi * kappa, 1e-12), n_groups)
     theta = np.where(np.isfinite(theta), theta, 0.0)
@@ -95,7 +95,9 @@ def enumerate_groups(
         cells = kernels[0][:, :, None] * table * kernels[1][:, None, :]
         total = cells.sum(axis=(1, 2))
         posterior = cells / total[:, None, None]
-        prior = log_expit(x[0]) + log_expit(-x[0]) + log_expit(x[1]) + log_expit(-x[1]) + log_size_prior(x[2], x[3])
+        prior = (
+            log_expit(x[0]) + log_expit(-x[0]) + log_expit(x[1]) + 3.0 * log_expit(-x[1]) + log_size_prior(x[2], x[3])
+        )
         logs.append(float(np.log(total).sum() + prior))
         means.append((posterior * ((a + s[:, None]) / (kappa + n))).sum(axis=(1, 2)))
         sizes.append((posterior * n).sum(axis=(1, 2)))

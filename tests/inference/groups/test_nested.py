@@ -11,6 +11,7 @@ from scipy.special import expit, log_expit, logit
 from scipy.stats import beta
 
 from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
+from dpbayes_cli.inference.groups.binary import BinaryPrior
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
@@ -22,7 +23,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.inference.groups.group_cells import Array, enumerate_groups
 from tests.statistical import assert_uniform
 
-NOISE = DiscreteLaplace(1.0)
+NOISE, PRIOR = DiscreteLaplace(1.0), BinaryPrior(1.0, 1.0, True)
 
 
 class Study:
@@ -63,7 +64,7 @@ def larger_coverage(posterior: GroupedPosterior, study: Study) -> float:
 def test_hyperparameters_and_larger_groups_agree_with_quadrature() -> None:
     observed, parents = np.array([[2, 3], [-1, 5], [4, 1], [6, 3]]), np.array([0, 1, 0, 1])
     law, sample = infer_nested_counts(
-        observed, parents, (component_noise(NOISE, 1),) * 2, (1.0, 1.0), np.random.default_rng(1)
+        observed, parents, (component_noise(NOISE, 1),) * 2, PRIOR, np.random.default_rng(1)
     )
     points = np.array([[-0.4, -2.0, -2.5, 2.0, 0.5], [0.1, -3.0, -1.5, 1.8, 0.2], [-1.0, 0.7, -4.0, 2.2, 1.0]])
     expected = []
@@ -72,7 +73,13 @@ def test_hyperparameters_and_larger_groups_agree_with_quadrature() -> None:
         places = beta.ppf((np.arange(400) + 0.5) / 400, share * nu, (1.0 - share) * nu)
         logits = logit(np.clip(places, 1e-12, 1.0 - 1e-12))
         rows = np.column_stack([logits, *(np.full(len(logits), each) for each in (rho, mean, shape))])
-        prior = log_expit(logits) + log_expit(-logits) + log_expit(rho) + log_expit(-rho) + log_size_prior(mean, shape)
+        prior = (
+            log_expit(logits)
+            + log_expit(-logits)
+            + log_expit(rho)
+            + 3.0 * log_expit(-rho)
+            + log_size_prior(mean, shape)
+        )
         logs = np.zeros((2, len(logits)))
         for g, s in enumerate(parents):
             logs[s] += enumerate_groups(observed[[g]], NOISE, rows, np.array([]), 30)[0] - prior
@@ -81,7 +88,8 @@ def test_hyperparameters_and_larger_groups_agree_with_quadrature() -> None:
         assert fine @ weights == pytest.approx(masses @ shares, abs=2e-3)
         assert fine**2 @ weights == pytest.approx(masses @ shares**2, abs=2e-3)
         value = np.log(np.exp(logs).mean(axis=1)).sum() + log_size_prior(mean, shape)
-        expected.append(value + sum(log_expit(each) + log_expit(-each) for each in (phi, rho_larger, rho)))
+        value += log_expit(phi) + log_expit(-phi)
+        expected.append(value + sum(log_expit(each) + 3.0 * log_expit(-each) for each in (rho_larger, rho)))
     log_density = log_nested_density(law, points)
     assert np.allclose(log_density - log_density[0], np.array(expected) - expected[0], atol=4e-3)
 
@@ -95,6 +103,7 @@ def test_cells_of_the_grid_have_the_mass_of_the_law() -> None:
         assert masses @ expit(grid.fine) == pytest.approx(a / (a + b), rel=0.01)
 
 
+@pytest.mark.slow
 def test_summaries_agree_with_joint_draws() -> None:
     """All tolerances are at least five standard errors of 60 joint draws: false-fail rates are below 1e-6."""
     rng = np.random.default_rng(2)
@@ -102,7 +111,7 @@ def test_summaries_agree_with_joint_draws() -> None:
     kept = study.observation.parents
     assert kept is not None
     few, parents = np.asarray(study.observation.observed)[kept < 4], kept[kept < 4]
-    law, sample = infer_nested_counts(few, parents, (component_noise(study.observation.noise, 1),) * 2, (1.0, 1.0), rng)
+    law, sample = infer_nested_counts(few, parents, (component_noise(study.observation.noise, 1),) * 2, PRIOR, rng)
     summary, larger = summarize_nested(law, sample, rng)
     means, theta = law.draw(sample, 60, rng)
     assert np.abs((theta.mean(axis=0) - summary.means) / summary.sds).max() < 0.8
@@ -133,7 +142,7 @@ def test_three_categories_have_larger_groups_too() -> None:
 def test_hyperparameters_from_their_prior_have_uniform_ranks() -> None:
     rng, ranks = np.random.default_rng(5), list[list[float]]()
     for _ in range(25):
-        phi, rho_larger, rho = rng.random(3).tolist()
+        phi, rho_larger, rho = rng.random(), *rng.beta(1.0, 3.0, 2).tolist()
         study = Study(rng, phi, 1.0 / rho_larger - 1.0, 1.0 / rho - 1.0)
         draws = infer_groups(study.observation, "partial", 199, rng).draws
         ranks.append([float((draws[:, k] < x).mean()) for k, x in enumerate((phi, study.within, study.between))])

@@ -45,7 +45,7 @@ def nuts(observation: NoisyGroups, start: Floats) -> tuple[Floats, Floats]:
         by_n = gammaln(kappa) - gammaln(kappa + n) + gammaln(shape + n) - gammaln(shape)
         by_n += -shape * jnp.log1p(mean / shape) - n * jnp.log1p(shape / mean)
         table = jnp.exp(by_s[:, None] + by_f + by_n[places])
-        log_prior = log_sigmoid(x[0]) + log_sigmoid(-x[0]) + log_sigmoid(x[1]) + log_sigmoid(-x[1])
+        log_prior = log_sigmoid(x[0]) + log_sigmoid(-x[0]) + log_sigmoid(x[1]) + 3.0 * log_sigmoid(-x[1])
         for value, (center, sd) in ((x[2], size_law._LOG_MEAN), (x[3], size_law._LOG_SHAPE)):
             log_prior -= ((value - center) / sd) ** 2 / 2.0
         return -(log_prior + jnp.log(jnp.sum((first @ table) * second, axis=1)).sum())

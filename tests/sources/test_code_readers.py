@@ -22,9 +22,9 @@ from dpbayes_cli.core.columns import Column, CutColumn, NumericColumn, RecordPol
 from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness
 from dpbayes_cli.core.statistic_values import count_cells
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources import packed_codes
+from dpbayes_cli.sources import code_readers
+from dpbayes_cli.sources.code_readers import CodeReader, NumberReader
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.sources.source_for import source_for
@@ -211,14 +211,6 @@ def random_codes(
     return columns, codes
 
 
-@pytest.mark.parametrize("sizes", often([(2,) * 90, (3, 2, 7, 8, 15, 16, 17) * 9, (400, 2, 300, 5) * 3], 2))
-def test_codes_of_more_than_one_word_do_not_overlap(sizes: tuple[int, ...], place: Path) -> None:
-    """More than 62 bits per record, at sizes that need one more bit."""
-    columns, codes = random_codes(5, sizes, 120, place / "f.csv")
-    names = [column.role for column in columns]
-    check_codes(place / "f.csv", codes, columns, [(name,) for name in names] + list(itertools.pairwise(names)))
-
-
 @pytest.mark.slow
 def test_a_record_of_hundreds_of_cells_is_split_once(place: Path) -> None:
     """300 columns of 3,000 records took 49 s when each cell split the line, and take 2 s now."""
@@ -234,7 +226,7 @@ def test_bitmaps_and_indices_count_the_same(place: Path, monkeypatch: pytest.Mon
     names = [column.role for column in columns]
     families = [tuple(family) for k in (1, 2, 3, 5) for family in itertools.permutations(names, k)][::7]
     for most in (0, 30, 256):
-        monkeypatch.setattr(packed_codes, "_MAX_BITMAP_CELLS", most)
+        monkeypatch.setattr(code_readers, "_MAX_BITMAP_CELLS", most)
         check_codes(place / "f.csv", codes, columns, families)
 
 

@@ -1,46 +1,41 @@
-"""Records as codes: the engine turns every cell into its code and packs the codes of a record into a few integers.
+"""Readers of codes: contingency tables, sums of groups, and records that are handed over block by block.
 
-The engine hands over these integers in blocks of a public size. All contingency tables are counted from the blocks in
-one pass. For a small table, each level of a column has a bitmap with one bit per record, and the bits of intersections
-are counted. For a large table, the index of each record's cell is computed. Counts add up over blocks and files, so
-neither the order nor the partitioning of the records matters.
+All contingency tables are counted from the blocks of records in one pass. For a small table, each level of a column has
+a bitmap with one bit per record, and the bits of intersections are counted. For a large table, the index of each
+record's cell is computed. Counts add up over blocks and files, so neither the order nor the partitioning of the records
+matters.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbayes_cli.base.duck import keep_join_order, stream
-from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup, TableCounts
 from dpbayes_cli.core.statistic_values import released_values
 from dpbayes_cli.sources.code_sums import sums_by_key
 from dpbayes_cli.sources.imputation import impute_code, with_stand_in
-from dpbayes_cli.sources.reader import Cells, Records
-from dpbayes_cli.sources.statements import code_expression, joined_keys, plain_number_expression
+from dpbayes_cli.sources.reader import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import duckdb
     from numpy.typing import NDArray
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
     Words = NDArray[np.uint64]
 
-_PACKED_BITS = 62
 _MAX_BITMAP_CELLS = 256
 """Tables with more cells are counted by the index of the cell, because bitmaps take one bit per record and cell."""
 
 
-class PackedCodes(ABC):
+class BlockReader(ABC):
     """Reads codes of records block by block.
 
     The code of an invalid cell is one more than the largest code of its column.
@@ -55,12 +50,6 @@ class PackedCodes(ABC):
         self.columns, self.records = columns, 0
         self._policy, self._plain = policy, plain
         self._sizes = [n_codes(column) for column in columns]
-        self._packs = _packs([size.bit_length() for size in self._sizes])
-
-    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
-        """Read all records; see ``Reader``."""
-        with keep_join_order(engine):  # or a join with keys would keep all records in memory
-            stream(engine, self._query(cells, engine), abort, self._unpack)
 
     def read(self, blocks: Iterable[Records]) -> None:
         """Read all records; see ``Reader``."""
@@ -69,52 +58,14 @@ class PackedCodes(ABC):
             coded = (with_stand_in(records.codes(i), stand_in) for i, stand_in in enumerate(stand_ins))
             codes = [np.where(each < 0, size, each) for each, size in zip(coded, self._sizes, strict=True)]
             self.records += records.n_records
-            self._take(Block(records.n_records, codes.__getitem__, self._sizes), [*map(records.numbers, self._plain)])
-
-    def _query(self, cells: Cells, engine: duckdb.DuckDBPyConnection) -> str:
-        direct = dict(cells.integers)
-        for i, column in enumerate(self.columns):
-            if isinstance(column, NumericColumn) and not column.integers and i in cells.doubles:
-                direct[i] = cells.doubles[i]
-        for i in self._plain:  # plain numbers are parsed from their texts
-            direct.pop(i, None)
-        named = ", ".join(f"{direct.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
-        codes, relation = [], f"(SELECT {named} FROM {cells.relation})"
-        for i, column in enumerate(self.columns):
-            if isinstance(column, Column) and column.is_key:  # there may be a million keys
-                text, after = (f"CAST(cell_{k} AS VARCHAR)" for k in (i, i + 1))
-                join = joined_keys(engine, i, text, column, after)
-                relation, code = f"{relation} {join}", f"key_{i}.code"
-            else:
-                code = imputed_code(f"cell_{i}", column, self._policy, direct=i in direct)
-            codes.append(f"CAST(coalesce({code}, {self._sizes[i]}) AS BIGINT) AS code_{i}")
-        packed = [
-            " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"
-            for p, pack in enumerate(self._packs)
-        ]
-        for i in self._plain:
-            codes.append(f"{plain_number_expression(f'cell_{i}', self.columns[i])} AS number_{i}")
-            packed.append(f"number_{i}")
-        rows = f"(SELECT {', '.join(codes)} FROM {relation})"
-        return f"SELECT {', '.join(packed)} FROM {rows}"
-
-    def _unpack(self, packed: Sequence[NDArray[Any]]) -> None:
-        where = {i: (p, shift) for p, pack in enumerate(self._packs) for i, shift in pack}
-
-        def codes(i: int) -> Integers:
-            p, shift = where[i]
-            unpacked: Integers = (packed[p] >> shift) & ((1 << self._sizes[i].bit_length()) - 1)
-            return unpacked
-
-        self.records += len(packed[0])
-        self._take(Block(len(packed[0]), codes, self._sizes), packed[len(self._packs) :])
+            self._take(Block(records.n_records, codes, self._sizes), [*map(records.numbers, self._plain)])
 
     @abstractmethod
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
         """Take a block of records, and the numbers of each column in ``plain``, shape (n_records,)."""
 
 
-class CodeReader(PackedCodes):
+class CodeReader(BlockReader):
     """Hands over the codes of the records in order, -1 for an invalid cell.
 
     Args:
@@ -128,7 +79,7 @@ class CodeReader(PackedCodes):
         self._hand_over: Callable[..., None] = take
 
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
-        codes = np.stack([block.codes(i) for i in range(len(self._sizes))], axis=1)
+        codes = np.stack(block.codes, axis=1)
         self._hand_over(np.where(codes < np.array(self._sizes), codes, -1), *numbers)
 
 
@@ -145,11 +96,11 @@ class NumberReader(CodeReader):
     def __init__(
         self, columns: Sequence[AnyColumn], policy: RecordPolicy, number: int, take: Callable[[Integers, Floats], None]
     ) -> None:
-        PackedCodes.__init__(self, columns, policy, (number,))
+        BlockReader.__init__(self, columns, policy, (number,))
         self._hand_over = take
 
 
-class TableTally(PackedCodes):
+class TableTally(BlockReader):
     """Counts contingency tables; the counts of all files of a data set add up.
 
     Args:
@@ -177,7 +128,7 @@ class TableTally(PackedCodes):
             np.add(total, np.reshape(_counted(block, table, axes, whole), table.shape), out=total)
 
 
-class GroupTally(PackedCodes):
+class GroupTally(BlockReader):
     """Sums up the numbers of each group, and counts its valid records.
 
     Args:
@@ -197,28 +148,13 @@ class GroupTally(PackedCodes):
         return ExactEvidence(tuple(totals.ravel().tolist()), self.records)
 
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
-        keys, codes = block.codes(0), block.codes(len(self._sizes) - 1)
+        keys, codes = block.codes[0], block.codes[-1]
         valid = (keys < self._sizes[0]) & (codes < self._sizes[-1])
         keys, codes = keys[valid], codes[valid]
         self._counts += np.bincount(keys, minlength=self._sizes[0])
         self._sums += sums_by_key(keys, codes, self._sizes[0])
         if self._expressions.squares:
             self._squares += sums_by_key(keys, codes * codes, self._sizes[0])
-
-
-def imputed_code(cell: str, column: AnyColumn, policy: RecordPolicy, *, direct: bool) -> str:
-    """Return a DuckDB expression for the code of a cell or its stand-in, NULL if it is invalid.
-
-    Nothing stands in for a number out of bounds that drops its record. For the arguments see ``code_expression``.
-    """
-    impute, code = impute_code(column, policy), code_expression(cell, column, direct=direct)
-    if impute is None:
-        return code
-    stand_in = str(impute)
-    if isinstance(column, NumericColumn) and column.outside == "drop":
-        clamped = code_expression(cell, replace(column, outside="clamp"), direct=direct)
-        stand_in = f"CASE WHEN {clamped} IS NULL THEN {impute} END"
-    return f"coalesce({code}, {stand_in})"
 
 
 def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words | None) -> Any:
@@ -234,58 +170,37 @@ def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words
     if whole is not None:
         valid = np.unpackbits(whole.view(np.uint8))[: block.n_records].astype(bool)
     for axis, size in zip(axes, table.shape, strict=True):
-        codes = block.codes(axis)
+        codes = block.codes[axis]
         index = index * size + codes
         valid &= codes < size
     return np.bincount(index[valid], minlength=table.size)
 
 
-def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Distribute codes over integers; return for each integer its columns and the lowest bit of each column."""
-    packs: list[list[tuple[int, int]]] = [[]]
-    used = 0
-    for i, width in enumerate(widths):
-        if used + width > _PACKED_BITS:
-            packs.append([])
-            used = 0
-        packs[-1].append((i, used))
-        used += width
-    return packs
-
-
 class Block:
-    """The codes of a block of records; the bitmap of a level is computed when needed.
+    """The codes of a block of records; the bitmaps of a column are computed when needed.
 
     Args:
         n_records: the number of records.
-        codes: returns the codes of a column; it is not cached: the codes of a thousand columns would take a gigabyte.
+        codes: the codes of each column, shape (n_records,).
         sizes: the number of codes of each column, which is the code of an invalid cell.
     """
 
-    def __init__(self, n_records: int, codes: Callable[[int], Integers], sizes: Sequence[int]) -> None:
-        self.n_records, self._unpacked, self._sizes = n_records, codes, sizes
-        self._codes: dict[int, Integers] = {}
+    def __init__(self, n_records: int, codes: Sequence[Integers], sizes: Sequence[int]) -> None:
+        self.n_records, self.codes, self._sizes = n_records, codes, sizes
         self._bitmaps: dict[int, list[Words]] = {}
-
-    def codes(self, column: int) -> Integers:
-        """Return the codes of a column, shape (n_records,)."""
-        if column not in self._codes:
-            self._codes[column] = self._unpacked(column)
-        return self._codes[column]
 
     def bitmaps(self, column: int) -> list[Words]:
         """Return for each level of a column a bitmap with one bit per record, shape (n_words,)."""
         if column not in self._bitmaps:
-            codes = self.codes(column)
+            codes = self.codes[column]
             self._bitmaps[column] = [_bitmap(codes == level) for level in range(self._sizes[column])]
-            del self._codes[column]
         return self._bitmaps[column]
 
     def valid(self) -> Words:
         """Return the bitmap of the records that are valid in all columns, shape (n_words,)."""
         mask = np.ones(self.n_records, dtype=bool)
-        for column, size in enumerate(self._sizes):
-            mask &= self._unpacked(column) < size
+        for codes, size in zip(self.codes, self._sizes, strict=True):
+            mask &= codes < size
         return _bitmap(mask)
 
 
