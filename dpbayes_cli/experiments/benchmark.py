@@ -17,7 +17,7 @@ from scipy import stats
 import dpbayes_cli
 from dpbayes_cli.experiments.benchmark_pairs import PairsTask
 from dpbayes_cli.experiments.benchmark_regressions import LinearTask, LogisticTask
-from dpbayes_cli.experiments.benchmark_tasks import Answer, ParameterTask, Release, Task, Trial
+from dpbayes_cli.experiments.benchmark_tasks import ParameterTask, Release, Scored, Task, Trial
 from dpbayes_cli.experiments.file_records import file_digest
 from dpbayes_cli.experiments.peers import versioned
 from dpbayes_cli.experiments.plots import Plot
@@ -74,20 +74,20 @@ class BenchmarkCase(StudySection, frozen=True, kw_only=True):
 
 
 class Benchmark(SimulatedStudy, frozen=True, kw_only=True):
-    """What private estimates, their intervals and predictions are worth, and what they take, beside methods of others.
+    """How good private estimates, intervals and predictions are, and what they take, beside methods of others.
 
     `parameter`: the parameter of one column, drawn from the prior. `linear`, `logistic`: regressions on records that
     are drawn from a file with replacement; the true coefficients are those of the whole file. `pairs`: the joint shares
     of all pairs of columns. All methods of a case see the same records.
 
-    Of dpbayes are `laplace`, `gaussian`, `noisy-newton`, `private-tree` (a fifth of epsilon for the tree, the rest for
-    Laplace noise on its tables) and `tree-gaussian` (the same with Gaussian noise, at equal rho). `plug-in` takes the
-    first of these releases for exact. `least-squares`: generalized least squares, with the variances of sampling and of
-    noise. `bernstein-sheldon` and `ju` are samplers that are written here from papers; `ju` takes the steps of all
-    trials together, which makes it faster. `diffprivlib` has pure epsilon and no intervals. `mst` and `aim` are written
-    here on the classes of mbi, because the package does not have them; they have the rho of `private-tree` under
-    add-remove neighbors, for which their noise is smaller by the root of two. AIM takes fewer rounds than in its paper.
-    `non-private` uses the exact records.
+    Methods of dpbayes are `laplace`, `gaussian`, `noisy-newton`, `private-tree` (a fifth of epsilon for the tree, the
+    rest for Laplace noise on its tables) and `tree-gaussian` (the same with Gaussian noise, at equal rho). `plug-in`
+    treats the first of these releases as exact. `least-squares`: generalized least squares, with the variances of
+    sampling and of noise. `bernstein-sheldon` and `ju` are samplers that are written here from papers; `ju` takes the
+    steps of all trials together, which makes it faster. `diffprivlib` has pure epsilon and no intervals. `mst` and
+    `aim` are written here on the classes of mbi, because the package does not have them; they have the rho of
+    `private-tree` under add-remove neighbors, for which their noise is smaller by the factor sqrt 2. AIM takes fewer
+    rounds than in its paper. `non-private` uses the exact records.
 
     Source: Bernstein and Sheldon 2018; Ju, Awan, Gong and Rao 2022; McKenna, Miklau and Sheldon 2021 (MST); McKenna,
     Mullins, Sheldon and Miklau 2022 (AIM).
@@ -157,9 +157,9 @@ class Benchmark(SimulatedStudy, frozen=True, kw_only=True):
         noise = point.noise_seed(epsilon=point["epsilon"])
         release = Release(Decimal(point["epsilon"] or 1), Decimal(self.delta), noise)
         started = process_time()
-        answers = task.answers(method, trials, release, np.random.default_rng(point.inference_seed()))
+        scored = task.apply(method, trials, release, np.random.default_rng(point.inference_seed()))
         seconds = (process_time() - started) / len(trials)
-        kept = _by_trial(task, trials, answers)
+        kept = _by_trial(task, trials, scored)
         ks = float(stats.kstest(kept["rank"], "uniform").statistic) if "rank" in kept else None
         costs = {"seconds": seconds, "megabytes": _peak()} if self.costs else {"seconds": None, "megabytes": None}
         return PointOutcome.averaged(kept, ("coverage", "width", "error", "loss", "accuracy"), ks=ks, **costs)
@@ -176,15 +176,15 @@ class Benchmark(SimulatedStudy, frozen=True, kw_only=True):
                     yield _none_faster(name, ours, others, own)
 
 
-def _by_trial(task: Task, trials: list[Trial], answers: list[Answer]) -> dict[str, Any]:
+def _by_trial(task: Task, trials: list[Trial], scored: list[Scored]) -> dict[str, Any]:
     """Return what was measured in each trial, by name."""
     kept: dict[str, list[float | None]] = {
-        "error": [task.error(answer, trial) for answer, trial in zip(answers, trials, strict=True)],
-        "loss": [answer.loss for answer in answers],
-        "accuracy": [answer.accuracy for answer in answers],
-        "rank": [answer.rank for answer in answers],
+        "error": [task.error(each, trial) for each, trial in zip(scored, trials, strict=True)],
+        "loss": [each.loss for each in scored],
+        "accuracy": [each.accuracy for each in scored],
+        "rank": [each.rank for each in scored],
     }
-    ends = [(trial.truth, *answer.ends) for answer, trial in zip(answers, trials, strict=True) if answer.ends]
+    ends = [(trial.truth, *each.ends) for each, trial in zip(scored, trials, strict=True) if each.ends]
     if ends:
         held = [np.where(np.isnan(low), np.nan, (low <= truth) & (truth <= high)) for truth, low, high in ends]
         kept["coverage"] = [float(np.nanmean(each)) for each in held]

@@ -17,8 +17,8 @@ from dpbayes_cli.core.private_tree import Edge, PrivateTree
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.experiments.benchmark_tasks import (
-    Answer,
     Release,
+    Scored,
     Task,
     Trial,
     class_scores,
@@ -78,13 +78,13 @@ class PairsTask(Task):
     def _shares(self, pairs: Any) -> Floats:
         return np.concatenate([np.ravel(pairs[edge] / pairs[edge].sum()) for edge in self.tree.edges])
 
-    def error(self, answer: Answer, trial: Trial) -> float:
+    def error(self, scored: Scored, trial: Trial) -> float:
         """Return the mean total variation distance from the pairs of the records."""
         exact = self._shares(self.counts(trial.records))
-        return float(0.5 * np.abs(answer.estimate - exact).sum() / len(self.tree.edges))
+        return float(0.5 * np.abs(scored.estimate - exact).sum() / len(self.tree.edges))
 
-    def answers(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Answer]:
-        noise, found = release.noise(), []
+    def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
+        noise, scored = release.noise(), []
         for trial in trials:
             counts, ends = self.counts(trial.records), None
             pairs: Any = counts
@@ -99,8 +99,8 @@ class PairsTask(Task):
                     pairs, made = aim(exact, rho, self.n, random_state(rng), self.steps, self.rounds)
             else:
                 pairs, made, ends = self._released(method, counts, release.epsilon, noise, rng)
-            found.append(Answer(self._shares(pairs), ends, *self._predicted(made, trial.test)))
-        return found
+            scored.append(Scored(self._shares(pairs), ends, *self._predicted(made, trial.test)))
+        return scored
 
     def _released(
         self,

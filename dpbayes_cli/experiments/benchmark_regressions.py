@@ -12,8 +12,8 @@ from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.experiments import peers
 from dpbayes_cli.experiments.benchmark_tasks import (
-    Answer,
     Release,
+    Scored,
     Task,
     Trial,
     around,
@@ -42,7 +42,7 @@ class LinearTask(Task):
 
     @cached_property
     def unit(self) -> Floats:
-        """What turns slopes in the units of the file into standardized ones."""
+        """The factors that standardize slopes in the units of the file."""
         deviations = self.numbers(self.population).std(axis=0)
         return np.asarray(deviations[1:] / deviations[0])
 
@@ -50,12 +50,12 @@ class LinearTask(Task):
     def truth(self) -> Floats:
         return np.asarray(_ordinary(self.numbers(self.population))[0][1:] * self.unit)
 
-    def answers(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Answer]:
+    def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
         sets, columns = [self.numbers(each.records) for each in trials], self.model.columns
         if method == "non-private":
             fits = [_ordinary(each) for each in sets]
             return [
-                self._answer(trial, beta, around(beta, variance))
+                self._score(trial, beta, around(beta, variance))
                 for trial, (beta, variance) in zip(trials, fits, strict=True)
             ]
         if method == "diffprivlib":
@@ -64,7 +64,7 @@ class LinearTask(Task):
                 peers.functional_mechanism(each[:, 1:], each[:, 0], float(release.epsilon), bounds, random_state(rng))
                 for each in sets
             )
-            return [self._answer(trial, beta, None) for trial, beta in zip(trials, fitted, strict=True)]
+            return [self._score(trial, beta, None) for trial, beta in zip(trials, fitted, strict=True)]
         mechanism = "laplace" if method == "laplace" else "gaussian"
         cost = {"epsilon": release.epsilon} | ({"delta": release.delta} if mechanism == "gaussian" else {})
         step = plan_release(mechanism, self.model, COMPLETE, self.n, **cost).final_step
@@ -73,15 +73,15 @@ class LinearTask(Task):
         observations = [self.model.observation(COMPLETE, row, step.noise, self.n) for row in noisy.tolist()]
         draws = draw_many(observations, inference_of(method), self.n_draws, rng)[:, :, : len(columns)]
         return [
-            self._answer(trial, each.mean(axis=0), quantiles(each)) for trial, each in zip(trials, draws, strict=True)
+            self._score(trial, each.mean(axis=0), quantiles(each)) for trial, each in zip(trials, draws, strict=True)
         ]
 
-    def _answer(self, trial: Trial, beta: Floats, ends: tuple[Floats, Floats] | None) -> Answer:
+    def _score(self, trial: Trial, beta: Floats, ends: tuple[Floats, Floats] | None) -> Scored:
         """The loss is the squared error of predictions, as a share of the variance of the target."""
         new = self.numbers(trial.test)
         loss = np.square(new[:, 0] - beta[0] - new[:, 1:] @ beta[1:]).mean() / new[:, 0].var()
         scaled = None if ends is None else (ends[0][1:] * self.unit, ends[1][1:] * self.unit)
-        return Answer(beta[1:] * self.unit, scaled, float(loss))
+        return Scored(beta[1:] * self.unit, scaled, float(loss))
 
 
 def _ordinary(numbers: Floats) -> tuple[Floats, Floats]:
@@ -99,13 +99,13 @@ class LogisticTask(Task):
     def truth(self) -> Floats:
         return exact_coefficients(self.model, self.population)
 
-    def answers(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Answer]:
+    def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
         noise = release.noise()
-        return [self._answer(method, trial, release, noise, rng) for trial in trials]
+        return [self._score(method, trial, release, noise, rng) for trial in trials]
 
-    def _answer(
+    def _score(
         self, method: str, trial: Trial, release: Release, noise: np.random.Generator, rng: np.random.Generator
-    ) -> Answer:
+    ) -> Scored:
         model, draws, ends = self.model, None, None
         if method == "diffprivlib":
             x, y = dense_rows(model, trial.records)
@@ -133,4 +133,4 @@ class LogisticTask(Task):
                 ends = around(beta, np.diag(inverse))
         x, y = dense_rows(model, trial.test)
         likely = expit(x @ (beta[None] if draws is None else draws).T).mean(axis=1)
-        return Answer(beta, ends, *class_scores(likely, y))
+        return Scored(beta, ends, *class_scores(likely, y))

@@ -1,4 +1,4 @@
-"""The tasks of the study ``benchmark``: records, true values, and what each method says about them."""
+"""The tasks of the study ``benchmark``: records, true values, and what each method estimates."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Trial(NamedTuple):
     test: Any = None
 
 
-class Answer(NamedTuple):
-    """What a method says: estimates, the ends of intervals if it has any, and the loss of its predictions."""
+class Scored(NamedTuple):
+    """The estimates of a method, the ends of intervals if it has any, and the loss of its predictions."""
 
     estimate: Floats  # shape (n_values,)
     ends: tuple[Floats, Floats] | None
@@ -132,12 +132,12 @@ class Task(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def answers(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Answer]:
-        """Return what a method says about each data set; a method without privacy does not use ``release``."""
+    def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
+        """Estimate from each data set by a method; a method without privacy does not use ``release``."""
 
-    def error(self, answer: Answer, trial: Trial) -> float:
+    def error(self, scored: Scored, trial: Trial) -> float:
         """Return the root mean square distance of the estimates from the true values."""
-        return float(np.sqrt(np.square(answer.estimate - trial.truth).mean()))
+        return float(np.sqrt(np.square(scored.estimate - trial.truth).mean()))
 
 
 @lru_cache(maxsize=4)
@@ -163,7 +163,7 @@ class ParameterTask(Task):
         thetas, values = measures.prior_predictive(self.model, self.n, count, seed)
         return [Trial(value, theta) for theta, value in zip(thetas, values, strict=True)]
 
-    def answers(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Answer]:
+    def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
         model, n, policy = self.model, self.n, measures.complete_policy(self.model)
         values, thetas = (np.array([each[k] for each in trials]) for k in (0, 1))
         if method == "non-private":
@@ -175,10 +175,10 @@ class ParameterTask(Task):
             unit = column.step if isinstance(column, NumericColumn) else 1.0
             sums, scale = released * unit, step.noise.scale * unit
             if method == "least-squares":
-                found = [self._least_squares(row, scale) for row in sums]
+                fits = [self._least_squares(row, scale) for row in sums]
                 return [
-                    Answer(estimate, around(estimate, variance), self._loss(theta, estimate[None]))
-                    for theta, (estimate, variance) in zip(thetas, found, strict=True)
+                    Scored(estimate, around(estimate, variance), self._loss(theta, estimate[None]))
+                    for theta, (estimate, variance) in zip(thetas, fits, strict=True)
                 ]
             if method in {"laplace", "plug-in"}:
                 observations = [model.observation(policy, row, step.noise, n) for row in released.tolist()]
@@ -189,7 +189,7 @@ class ParameterTask(Task):
                 draws = np.stack([self._bernstein_sheldon(row, scale, rng) for row in sums])
         ranks = measures.ranks_among(thetas, draws, rng)[:, 0]
         return [
-            Answer(each.mean(axis=0), quantiles(each), self._loss(theta, each), rank=rank)
+            Scored(each.mean(axis=0), quantiles(each), self._loss(theta, each), rank=rank)
             for each, theta, rank in zip(draws, thetas, ranks, strict=True)
         ]
 

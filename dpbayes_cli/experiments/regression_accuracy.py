@@ -73,7 +73,7 @@ def _codes(path: str, features: tuple[Column | NumericColumn, ...], target: Any)
 
 
 class Fit(NamedTuple):
-    """What a method says about the coefficients."""
+    """Draws of the coefficients by a method."""
 
     draws: Floats  # shape (n_draws, width)
 
