@@ -28,7 +28,7 @@ from dpbayes_cli.spec.groups_section import read_release_file
 
 Method = Literal[
     "non-private", "laplace", "gaussian", "noisy-newton", "private-tree", "tree-gaussian",
-    "plug-in", "least-squares", "bernstein-sheldon", "ju", "diffprivlib", "mst", "aim",
+    "plug-in", "least-squares", "bernstein-sheldon", "ju", "diffprivlib", "mst", "mst-replace-one", "aim",
 ]  # fmt: skip
 _TASKS: dict[str, type[Task]] = {
     "parameter": ParameterTask,
@@ -37,7 +37,7 @@ _TASKS: dict[str, type[Task]] = {
     "pairs": PairsTask,
 }
 _OURS = ("laplace", "gaussian", "noisy-newton", "private-tree", "tree-gaussian")
-_PACKAGES = {"diffprivlib": "diffprivlib", "mst": "mbi", "aim": "mbi"}
+_PACKAGES = {"diffprivlib": "diffprivlib", "mst": "mbi", "mst-replace-one": "mbi", "aim": "mbi"}
 _COVERAGE = (0.86, 0.94)
 _CLEAR = 2.0
 
@@ -86,8 +86,8 @@ class Benchmark(SimulatedStudy, frozen=True, kw_only=True):
     sampling and of noise. `bernstein-sheldon` and `ju` are samplers that are written here from papers; `ju` takes the
     steps of all trials together, which makes it faster. `diffprivlib` has pure epsilon and no intervals. `mst` and
     `aim` are written here on the classes of mbi, because the package does not have them; they have the rho of
-    `private-tree` under add-remove neighbors, for which their noise is smaller by the factor sqrt 2. AIM takes fewer
-    rounds than in its paper. `non-private` uses the exact records.
+    `private-tree` under add-remove neighbors, for which their noise is smaller by the factor sqrt 2;
+    `mst-replace-one` has the neighbors of `private-tree`. AIM takes fewer rounds than in its paper. `non-private` uses the exact records.
 
     Source: Bernstein and Sheldon 2018; Ju, Awan, Gong and Rao 2022; McKenna, Miklau and Sheldon 2021 (MST); McKenna,
     Mullins, Sheldon and Miklau 2022 (AIM).

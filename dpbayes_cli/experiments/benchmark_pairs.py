@@ -90,13 +90,14 @@ class PairsTask(Task):
             pairs: Any = counts
             if method == "non-private":
                 made = trial.records
-            elif method in {"mst", "aim"}:
+            elif method in {"mst", "mst-replace-one", "aim"}:
                 exact = {edge: table.astype(np.float64) for edge, table in counts.items()}
                 rho = float(self.planned(release.epsilon).plan.guarantee.rho)
-                if method == "mst":
-                    pairs, made = mst(exact, rho, self.n, random_state(rng), self.steps)
-                else:
+                if method == "aim":
                     pairs, made = aim(exact, rho, self.n, random_state(rng), self.steps, self.rounds)
+                else:
+                    changes = 1 if method == "mst" else 2
+                    pairs, made = mst(exact, rho, self.n, random_state(rng), self.steps, changes)
             else:
                 pairs, made, ends = self._released(method, counts, release.epsilon, noise, rng)
             scored.append(Scored(self._shares(pairs), ends, *self._predicted(made, trial.test)))
