@@ -86,8 +86,9 @@ class Benchmark(SimulatedStudy, frozen=True, kw_only=True):
     sampling and of noise. `bernstein-sheldon` and `ju` are samplers that are written here from papers; `ju` takes the
     steps of all trials together, which makes it faster. `diffprivlib` has pure epsilon and no intervals. `mst` and
     `aim` are written here on the classes of mbi, because the package does not have them; they have the rho of
-    `private-tree` under add-remove neighbors, for which their noise is smaller by the factor sqrt 2;
-    `mst-replace-one` has the neighbors of `private-tree`. AIM takes fewer rounds than in its paper. `non-private` uses the exact records.
+    `private-tree` under add-remove neighbors, for which their noise is smaller by the factor sqrt 2.
+    `mst-replace-one` has the neighbors of `private-tree`. AIM takes fewer rounds than in its paper. `non-private` uses
+    the exact records.
 
     Source: Bernstein and Sheldon 2018; Ju, Awan, Gong and Rao 2022; McKenna, Miklau and Sheldon 2021 (MST); McKenna,
     Mullins, Sheldon and Miklau 2022 (AIM).
