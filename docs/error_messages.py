@@ -203,10 +203,10 @@ def errors_page() -> str:
     ]
     for name, (code, meaning) in KINDS.items():
         lines += ["", f"## Exit code {code}: {meaning}", "", "| message | hint |", "|---|---|"]
-        lines += [f"| {cell(message.text)} | {cell(message.hint)} |" for message in sorted(known[name])]
+        lines += sorted({f"| {cell(message.text)} | {cell(message.hint)} |" for message in known[name]})
     return "\n".join(lines) + "\n"
 
 
 def cell(text: str) -> str:
-    """Return a text as a cell of a Markdown table."""
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    """Return a text as a cell of a Markdown table, with one ``...`` for two parts without a text between them."""
+    return re.sub(r"(?<!\.)\.{6}(?!\.)", "...", text).replace("|", "\\|").replace("<", "&lt;")

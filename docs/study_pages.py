@@ -71,7 +71,7 @@ def write_gallery() -> None:
         "# Gallery",
         "",
         "What the papers show in their figures, and what these studies find. Verdicts are computed by the studies: a",
-        "claim that does not hold is told, and is no failure. The output of a study is not private.",
+        "claim that does not hold is reported, and is no failure. The output of a study is not private.",
         "",
         "| study | whose | what is shown | verdict | measured |",
         "|---|---|---|---|---|",

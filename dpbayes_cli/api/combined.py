@@ -29,7 +29,6 @@ class CombinedEstimates(Combined):
         return str(self.to_pandas())
 
     def _repr_html_(self) -> str:
-        """Return the estimates as HTML, for notebooks."""
         return str(self.to_pandas().to_html(float_format="%.4g"))
 
 

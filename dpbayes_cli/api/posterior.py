@@ -90,6 +90,5 @@ class Inferred:
         return str(self.summary())
 
     def _repr_html_(self) -> str:
-        """Return the summary as HTML, for notebooks."""
         notes = "".join(f"<p><b>Warning:</b> {warning}</p>" for warning in self.warnings)
         return f"{self.summary().to_html(float_format='%.4g')}{notes}"

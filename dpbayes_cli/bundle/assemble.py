@@ -34,6 +34,7 @@ from dpbayes_cli.bundle.document_parts import (
 from dpbayes_cli.bundle.files import GroupKey, keys_of, rounded_states
 from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.group_results import extreme_groups
+from dpbayes_cli.bundle.report.report_tables import AVERAGE
 from dpbayes_cli.bundle.report.result_sentence import stated_results
 from dpbayes_cli.bundle.report.wording import meanings
 from dpbayes_cli.bundle.stated_request import remember
@@ -168,10 +169,11 @@ def effects(analysis: Analysis) -> dict[str, ParameterSummary] | UnsetType:
     if analysis.drawn:
         return UNSET
     summaries = {}
-    for effect in analysis.model.effects:
-        values = effect.of_samples(analysis.samples)
+    draws = {effect.name: effect.of_samples(analysis.samples) for effect in analysis.model.effects}
+    draws |= {f"{AVERAGE}{name}": values for name, values in analysis.posterior.effects.items()}
+    for name, values in draws.items():
         quantiles = dict(zip(QUANTILES, map(float, np.quantile(values, list(QUANTILES.values()))), strict=True))
-        summaries[effect.name] = summary(Marginal(float(values.mean()), float(values.std()), quantiles, 0.0, 0.0))
+        summaries[name] = summary(Marginal(float(values.mean()), float(values.std()), quantiles, 0.0, 0.0))
     return summaries or UNSET
 
 

@@ -122,7 +122,7 @@ class ReleaseDocument(DocumentPart, frozen=True, kw_only=True, dict=True):
     ] = UNSET
     effects: Annotated[
         dict[str, ParameterSummary] | UnsetType,
-        about("numbers in the units of the data that follow from several parameters: odds ratios; absent without any"),
+        about("ratios, and average effects of a change in one column, in the units of the data; absent without any"),
     ] = UNSET
     width: dict[str, Width]
     posterior_predictive: dict[str, float]

@@ -146,7 +146,7 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, optiona
 def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     """Print the first lines of a result, then the posterior with these intervals as a table."""
     from dpbayes_cli.bundle.report.group_results import extreme_tables, group_sentences
-    from dpbayes_cli.bundle.report.report_tables import effects_table, posterior_table
+    from dpbayes_cli.bundle.report.report_tables import average_effects_table, effects_table, posterior_table
     from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
     from dpbayes_cli.bundle.stated_request import model_of
 
@@ -159,10 +159,10 @@ def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     if left_out := table.n_rows - len(table.rows):
         emit(f"... and {left_out} more in release.json")
     emit("")
-    odds = effects_table(document, model_of(document), intervals)
-    if odds.rows:
-        emit_table(odds.columns, odds.rows)
-        emit("")
+    for effects in effects_table(document, model_of(document), intervals), average_effects_table(document, intervals):
+        if effects.rows:
+            emit_table(effects.columns, effects.rows)
+            emit("")
     for sentence in group_sentences(document):
         emit(sentence)
     for table in extreme_tables(document):

@@ -70,6 +70,39 @@ class Feature:
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """A change of one feature whose effect a result states: a number that is higher by a round step, or another text.
+
+    Attributes:
+        feature: the name of the feature.
+        change: the step of a number, or the text.
+        base: the text that it is compared with; empty for a number.
+        columns: the columns of the design that belong to the feature.
+        raised: the column whose coefficient is added.
+        lowered: the column whose coefficient is subtracted; None for a number.
+        factor: what the coefficient of a number is multiplied by.
+    """
+
+    feature: str
+    change: str
+    base: str
+    columns: slice
+    raised: int
+    lowered: int | None
+    factor: float
+
+    @property
+    def name(self) -> str:
+        """The change, such as ``age + 10``, or ``arm=new against standard``."""
+        return f"{self.feature}={self.change} against {self.base}" if self.base else f"{self.feature} + {self.change}"
+
+    def of_coefficients(self, beta: Floats) -> Floats:
+        """Return the change of the linear predictor, shape (...,), for coefficients of shape (..., width)."""
+        below = 0.0 if self.lowered is None else beta[..., self.lowered]
+        return np.asarray(self.factor * (beta[..., self.raised] - below))
+
+
+@dataclass(frozen=True)
 class Design:
     """A public map from the codes of a record to a row of bounded norm.
 
@@ -92,6 +125,26 @@ class Design:
         """The names of the design's columns."""
         names = (name for feature in self.features for name in feature.names)
         return (*([INTERCEPT] if self.intercept else []), *names)
+
+    @cached_property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """The changes whose effects a result states; texts are compared with their first value.
+
+        If rows are clipped there are none, because a coefficient then means something else for a clipped row.
+        """
+        contrasts: list[Contrast] = []
+        first = int(self.intercept) if self.radius >= self.largest else self.width
+        for feature in self.features if first < self.width else ():
+            column, own = feature.column, slice(first, first + len(feature.names))
+            if isinstance(column, NumericColumn):
+                step = 10.0 ** round(math.log10((column.upper - column.lower) / 10.0))
+                contrasts.append(Contrast(column.role, f"{step:g}", "", own, first, None, step / feature.reach))
+            else:
+                for i in range(1, len(column.levels)):
+                    texts = column.levels[i], column.levels[0]
+                    contrasts.append(Contrast(column.role, *texts, own, first + i, first, 1.0))
+            first = own.stop
+        return tuple(contrasts)
 
     @property
     def width(self) -> int:

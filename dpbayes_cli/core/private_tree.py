@@ -143,7 +143,7 @@ class PrivateTree(PrivateChoice):
             reached |= {name for name, of in parents.items() if set(of) <= reached}
         single = all(len(parents.get(name, ())) == (name != self.root) for name in self.names)
         if tuple(parents) != self.names or len(chosen) != len(parents) or not single or reached != set(self.names):
-            raise SpecError("this tree cannot be found by the stated law", where=self.key)
+            raise SpecError(f"expected a tree of all variables with the root {self.root!r}", where=self.key)
         return parents_in(chosen)
 
     def first_statistic(self, columns: Sequence[AnyColumn], policy: RecordPolicy) -> Statistic:

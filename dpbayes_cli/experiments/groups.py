@@ -166,7 +166,7 @@ def simulate_groups(case: GroupsCase, law: tuple[float, float], rng: np.random.G
 
 
 def exact_estimates(prior: tuple[float, float], counts: Integers) -> Estimates:
-    """Return what exact counts tell under a Beta prior."""
+    """Return the estimates from exact counts under a Beta prior."""
     a, b = (counts + np.array(prior)).T
     return Estimates(a / (a + b), betaincinv(a, b, LEVELS[0]), betaincinv(a, b, LEVELS[-1]))
 
@@ -179,7 +179,7 @@ def noisy_estimates(
     noise: np.random.Generator,
     rng: np.random.Generator,
 ) -> Estimates:
-    """Simulate a release of the counts of all groups, and return what it tells."""
+    """Simulate a release of the counts of all groups, and return the estimates from it."""
     model, n_records = case.grouped_model(), int(counts.sum())
     law = plan_release("laplace", model, DROPPED, n_records, epsilon=Decimal(epsilon)).steps[0].noise
     released = (counts + law.simulate(noise, counts.shape)).ravel().tolist()

@@ -12,16 +12,17 @@ import numpy as np
 from msgspec import Meta
 from scipy.special import expit
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.derivatives import DerivativeRows, Point
 from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.core.section import Positive, require_type
 from dpbayes_cli.experiments.file_records import check_stand_ins, file_digest, read_codes
 from dpbayes_cli.experiments.logistic_laws import LogisticLaw, LogisticPosterior, mode_of
 from dpbayes_cli.experiments.logistic_regression import ClassCase
+from dpbayes_cli.experiments.peers import objective_perturbation
 from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import DROPPED, SimulatedStudy, plan_release, with_errors
@@ -72,7 +73,7 @@ def _codes(path: str, features: tuple[Column | NumericColumn, ...], target: Any)
 
 
 class Fit(NamedTuple):
-    """What a method says about the coefficients."""
+    """Draws of the coefficients by a method."""
 
     draws: Floats  # shape (n_draws, width)
 
@@ -140,7 +141,7 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
         for seed in point.data_seed().spawn(self.trials):
             train, test = self._divided(case, np.random.default_rng(seed))
             fit = self._fit(point, model, train, rng)
-            x, y = _matrix(model, test)
+            x, y = dense_rows(model, test)
             right = fit.probabilities(x)
             likely = np.clip(np.where(y > 0.5, right, 1.0 - right), 1e-12, 1.0)
             exact = exact_coefficients(model, train)
@@ -163,14 +164,16 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
         if method == "non-private":
             return Fit(exact_coefficients(model, train)[None])
         if method == _PEER:
-            return Fit(_objective_perturbation(model, train, point.epsilon, int(rng.integers(1 << 31)))[None])
+            x, y = dense_rows(model, train)
+            norm = float(np.sqrt(model.design.radius**2 + model.design.intercept))
+            return Fit(objective_perturbation(x, y, point.epsilon, norm, int(rng.integers(1 << 31)))[None])
         cost = {"epsilon": Decimal(point["epsilon"]), "delta": Decimal(self.delta)}
         step = plan_release(method, model, DROPPED, n, **cost).final_step
         if method == "gibbs-posterior":
             matrix = DesignRows(model.design, model.target).hold(n)
             matrix.take(train)
             return Fit(np.asarray(require_type(step.law, Langevin).draw(matrix, 1, rng.standard_normal)))
-        return Fit(draw_given_release(step, train, self.draws, rng))
+        return Fit(draw_coefficients(release_derivatives(step, train, rng), self.draws, rng))
 
     def claims(self, results: Results) -> Iterator[Claim]:
         for name in self.cases:
@@ -181,8 +184,8 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
             yield _mostly_above(results)
 
 
-def draw_given_release(step: Step, train: Integers, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Simulate a release of noisy derivatives, and draw from the posterior."""
+def release_derivatives(step: Step, train: Integers, rng: np.random.Generator) -> NoisyDerivatives:
+    """Simulate a release of noisy derivatives."""
     rows = require_type(step.rows, DerivativeRows)
     matrix, n = rows.hold(len(train)), len(train)
     matrix.take(train)
@@ -194,38 +197,25 @@ def draw_given_release(step: Step, train: Integers, n_draws: int, rng: np.random
         return matrix.derivatives(at)
 
     values, points = rounds(step, rows, n, derivatives, add_noise)
-    seen = rows.observation(values, step.noise.scales(len(values)), points, n)
+    return rows.observation(values, step.noise.scales(len(values)), points, n)
+
+
+def draw_coefficients(seen: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw from the posterior given noisy derivatives, shape (n_draws, width)."""
     mean, root = normal_approximation(seen)
     return np.asarray(mean + rng.standard_normal((n_draws, root.shape[1])) @ root.T)
 
 
-def _matrix(model: ConvexLossModel, codes: Integers) -> tuple[Floats, Floats]:
+def dense_rows(model: ConvexLossModel, codes: Integers) -> tuple[Floats, Floats]:
+    """Return the rows and classes of records as dense arrays."""
     rows = model.design.rows(codes[:, :-1])
     return rows.toarray() if hasattr(rows, "toarray") else rows, codes[:, -1].astype(np.float64)
 
 
 def exact_coefficients(model: ConvexLossModel, codes: Integers) -> Floats:
     """Return the most probable coefficients given exact records, shape (width,)."""
-    x, y = _matrix(model, codes)
+    x, y = dense_rows(model, codes)
     return np.asarray(mode_of(LogisticPosterior(x[None], y[None], LogisticLaw(1.0, model.precision)))[0])
-
-
-def _peer() -> Any:
-    """Return the class of diffprivlib, or refuse the study."""
-    try:
-        from diffprivlib.models import LogisticRegression
-    except ImportError:
-        hint = "pip install 'dpbayes[peers]', or leave the method out"
-        raise SpecError("diffprivlib is not installed", where="methods", hint=hint) from None
-    return LogisticRegression
-
-
-def _objective_perturbation(model: ConvexLossModel, codes: Integers, epsilon: float, seed: int) -> Floats:
-    """Return the coefficients that diffprivlib fits to the same rows; the intercept is a column of ones."""
-    x, y = _matrix(model, codes)
-    norm = float(np.sqrt(model.design.radius**2 + model.design.intercept))
-    fitted = _peer()(epsilon=epsilon, data_norm=norm, fit_intercept=False, max_iter=1000, random_state=seed)
-    return np.asarray(fitted.fit(x, y).coef_[0])
 
 
 def _nearer(name: str, own: Results) -> Iterator[Claim]:

@@ -232,6 +232,7 @@ STUDIES = {
     "regression-accuracy": "dpbayes_cli.experiments.regression_accuracy:RegressionAccuracy",
     "groups": "dpbayes_cli.experiments.groups:Groups",
     "synthetic": "dpbayes_cli.experiments.synthetic:Synthetic",
+    "benchmark": "dpbayes_cli.experiments.benchmark:Benchmark",
 }
 """The kinds of studies by name. A module is imported when its kind is used; a new kind needs one new line here."""
 

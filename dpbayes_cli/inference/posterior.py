@@ -80,6 +80,7 @@ class Posterior:
             independent.
         states: the probability that each sequence is in each state at each step, shape (n_sequences, n_steps,
             n_states); None unless the model is a hidden Markov model.
+        effects: draws of average effects by name, of a regression with a mean function.
         drawn_states: the states of each of ``draws``, shape (n_draws, n_sequences, n_steps); None for other models.
     """
 
@@ -93,3 +94,4 @@ class Posterior:
     chains: Floats | None = None
     states: Floats | None = None
     drawn_states: Integers | None = None
+    effects: dict[str, Floats] = field(default_factory=dict)

@@ -215,7 +215,9 @@ def _names(network: Network, complete: bool) -> tuple[str, ...]:
             names.append(f"{kind}[{','.join(parts)}]")
     if len(set(names)) < len(names):
         raise SpecError(
-            "two released values would have the same name, because names hold ',' or '&'", where="domain.variables"
+            "two released values would have the same name",
+            where="domain.variables",
+            hint="avoid ',' and '&' in the names of variables and values",
         )
     return tuple(names)
 

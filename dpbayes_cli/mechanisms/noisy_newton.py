@@ -61,8 +61,9 @@ class NoisyNewton(Mechanism):
         "delta).",
         assumptions="Rows have a bounded norm, which is enforced in integers. A record's contribution is computed in "
         "integers from the record and the public point alone, and sums are exact. The operating system's random "
-        "numbers are secret. If a release is interrupted between two rounds, it starts again with new noise; what its "
-        "running time may tell about the noisy numbers of the earlier rounds is not counted.",
+        "numbers are secret. If a release is interrupted between two rounds, it starts again with new noise. Nothing "
+        "of the earlier rounds is stored, and the number of operations between rounds does not depend on their noisy "
+        "numbers; it is assumed that neither does the time of a floating-point operation.",
         source="Dong, Roth and Su 2022, sec. 2 and 3 (Gaussian DP, adaptive composition).",
         corrections="A replaced record changes a Hessian by at most sqrt(2), not 2, times its norm: both matrices are "
         "positive semidefinite. An entry off the diagonal is released once and gets half the variance.",
@@ -131,7 +132,9 @@ class NoisyNewton(Mechanism):
         policy = matrix.rows.policy
         is_public = policy.neighbors is Neighbors.REPLACE_ONE and policy.contributions == 1
         n_records = evidence.n_records if is_public else None  # how many records units have is private
-        values, points = rounds(step, matrix.rows, n_records, matrix.derivatives, lambda law, exact: law.release(exact))
+        values, points = rounds(
+            step, matrix.rows, n_records, matrix.derivatives, lambda law, exact: law.release(exact), even=True
+        )
         return Payload(step.statistic.names, tuple(values), step.noise, points=tuple(points))
 
 
@@ -141,6 +144,8 @@ def rounds(
     n_records: int | None,
     derivatives: Callable[[Point], list[int]],
     add_noise: Callable[[PartNoise, list[int]], list[int]],
+    *,
+    even: bool = False,
 ) -> tuple[list[int], list[Point]]:
     """Return the noisy derivatives of all rounds, and the points.
 
@@ -148,6 +153,7 @@ def rounds(
         n_records: the public number of records; None if it is private.
         derivatives: returns the exact integers at a point.
         add_noise: returns integers with noise of a law.
+        even: whether the work between rounds is the same whatever the noisy numbers are.
     """
     from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
 
@@ -157,7 +163,7 @@ def rounds(
     points: list[Point] = []
     for i in range(len(SHARES)):
         seen = rows.observation(values, scales[: i * size], points, n_records)
-        points.append(point_of(next_point(seen)) if points else rows.first_point)
+        points.append(point_of(next_point(seen, even=even)) if points else rows.first_point)
         parts = slice(i * per_round, (i + 1) * per_round)
         values += add_noise(PartNoise(noise.laws[parts], noise.sizes[parts]), derivatives(points[-1]))
     return values, points

@@ -48,8 +48,7 @@ class PoissonRegression(CurvedLossModel):
     pseudo-likelihood whose expectation is largest at the coefficients of the counts before clamping.
 
     Privacy: see ``CountLoss`` for the bounds on slope and curvature, and ``DerivativeRows`` for the integers.
-    Source: McCullagh and Nelder 1989, ch. 6 and 9 (log-linear models, quasi-likelihood); the treatment of clamped
-        counts is derived here.
+    Source: Wedderburn 1974 (quasi-likelihood); the treatment of clamped counts is derived here.
     """
 
     name: ClassVar[str] = "poisson-regression"
@@ -65,7 +64,7 @@ class PoissonRegression(CurvedLossModel):
         "Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By default their "
         "priors are N(0, 1 / precision); that of the intercept has the mean log(bound / 4) and twice the standard "
         "deviation.",
-        source="McCullagh and Nelder 1989, ch. 6 and 9.",
+        source="Wedderburn 1974 (quasi-likelihood).",
         corrections="The mean of clamped counts takes the place of exp(x'w), so that clamping causes no bias. With "
         "another link, gradients would have to be clipped, and clipping has a bias that depends on the data.",
         prefer_when="You ask how the number of visits, claims or events depends on other columns.",

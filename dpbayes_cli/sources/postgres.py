@@ -49,7 +49,10 @@ class PostgresSource(EngineSource):
 
     def _kinds(self) -> Mapping[str, Kind | str]:
         connection = self._connected()
-        failure = SourceError(f"there is no table {self._address.location!r} that this user may read")
+        failure = SourceError(
+            f"there is no table {self._address.location!r} that this user may read",
+            hint="check its name, and GRANT SELECT on it",
+        )
         with replaced_errors(failure, _driver().Error):
             cursor = connection.execute(f"SELECT * FROM {self._table} LIMIT 0")
             columns = [(column.name, column.type_code) for column in cursor.description or ()]

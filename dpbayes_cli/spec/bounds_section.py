@@ -135,7 +135,7 @@ def domain_between(model: type[Model], law: PrivateBounds, domain: Section, chos
     try:
         lower, upper = (law.grid.low, law.grid.high) if chosen is None else (require_type(x, float) for x in chosen)
         if law.grid.index(lower) >= law.grid.index(upper) or (law.lower is None and lower != law.grid.low):
-            raise ValueError("these bounds cannot be found by the stated law")
+            raise ValueError("expected two edges of the grid that the stated law can choose")
     except (ValueError, OverflowError, TypeError) as error:
         raise SpecError(str(error), where="bounds") from None
     ends: Mapping[str, Any] = {"lower": lower, "upper": int(upper) if model.whole_numbers else upper}

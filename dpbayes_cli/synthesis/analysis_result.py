@@ -78,7 +78,6 @@ class Analyzed:
         return f"{self.title}\n{self.to_pandas()}"
 
     def _repr_html_(self) -> str:
-        """Return the estimates as HTML, for notebooks."""
         texts = "".join(f"<p>{escape(text)}</p>" for text in self.warnings)
         return f"<p>{escape(self.title)}</p>{self.to_pandas().to_html(float_format='%.4g')}{texts}"
 

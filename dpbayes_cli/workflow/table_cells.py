@@ -156,7 +156,7 @@ class TableCells:
                     )
                 remaining -= used[i].total
             if (self.spec.non_negative and remaining < 0) or (not len(rest) and remaining):
-                raise SourceError(f"{each.name}, {each.total}, contradicts the totals within it")
+                raise SourceError(f"{each.name}, {each.total}, contradicts the totals within it", hint="leave one out")
             if len(rest):
                 known.append(KnownTotal(rest, remaining, each.name))
             owner[each.cells] = k

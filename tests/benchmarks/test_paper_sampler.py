@@ -16,6 +16,7 @@ from scipy import stats
 
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, RecordCount
 from dpbayes_cli.core.record_law import ScalarLaw
+from dpbayes_cli.experiments import peers
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.diagnostics import diagnose, ks_distance
@@ -24,7 +25,6 @@ from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-from tests.benchmarks import paper_sampler
 from tests.inference.sum_cells import EPSILONS, SIZES, TRIALS, models, noise_of, policy_of, simulate
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def compare(observation: NoisyObservation, draw: Callable[[np.random.Generator],
 def test_binomial(epsilon: float) -> None:
     observation = binomial_observation(epsilon)
     y = float(observation.observed[0] or 0)
-    compare(observation, lambda rng: paper_sampler.binomial(y, N, 10.0, 10.0, 1.0 / epsilon, SWEEPS, rng))
+    compare(observation, lambda rng: peers.bernstein_sheldon_binomial(y, N, 10.0, 10.0, 1.0 / epsilon, SWEEPS, rng))
 
 
 @pytest.mark.benchmark
@@ -111,7 +111,9 @@ def test_binomial(epsilon: float) -> None:
 def test_multinomial(epsilon: float) -> None:
     observation = multinomial_observation(epsilon)
     y = np.array(observation.observed, dtype=np.float64)
-    compare(observation, lambda rng: paper_sampler.multinomial(y, N, np.full(3, 5.0), 2.0 / epsilon, SWEEPS, rng))
+    compare(
+        observation, lambda rng: peers.bernstein_sheldon_multinomial(y, N, np.full(3, 5.0), 2.0 / epsilon, SWEEPS, rng)
+    )
 
 
 @pytest.mark.benchmark
@@ -121,7 +123,9 @@ def test_exponential(epsilon: str) -> None:
     observation = exponential_observation(epsilon, "clamp")
     step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
     y, scale = observation.observed[0] * step, UPPER / float(epsilon)
-    compare(observation, lambda rng: paper_sampler.exponential(y, N, 8.0, 2.0, UPPER, scale, "clamp", SWEEPS, rng))
+    compare(
+        observation, lambda rng: peers.bernstein_sheldon_exponential(y, N, 8.0, 2.0, UPPER, scale, "clamp", SWEEPS, rng)
+    )
 
 
 @pytest.mark.benchmark
@@ -131,7 +135,9 @@ def test_truncated_exponential(epsilon: str) -> None:
     observation = exponential_observation(epsilon, "drop")
     step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
     y, scale = (observation.observed[0] + observation.observed[1]) / 2.0 * step, UPPER / float(epsilon)
-    compare(observation, lambda rng: paper_sampler.exponential(y, N, 8.0, 2.0, UPPER, scale, "drop", SWEEPS, rng))
+    compare(
+        observation, lambda rng: peers.bernstein_sheldon_exponential(y, N, 8.0, 2.0, UPPER, scale, "drop", SWEEPS, rng)
+    )
 
 
 @pytest.mark.benchmark
@@ -179,7 +185,7 @@ def test_the_papers_binomial_sampler_is_right_where_it_mixes() -> None:
     observation = binomial_observation(1.0, 100)
     y = float(observation.observed[0] or 0) - 40.0
     mixture = beta_mixture(NoisyCounts((10.0, 10.0), (int(y), None), observation.noise, observation.total))
-    draws = paper_sampler.binomial(y, 100, 10.0, 10.0, 1.0, 10_000, np.random.default_rng(1))
+    draws = peers.bernstein_sheldon_binomial(y, 100, 10.0, 10.0, 1.0, 10_000, np.random.default_rng(1))
     assert thinned_distance(draws, lambda theta: np.array([mixture.cdf(float(t)) for t in theta])) < 0.02
 
 
@@ -187,7 +193,7 @@ def test_the_papers_binomial_sampler_is_right_where_it_mixes() -> None:
 def test_the_papers_multinomial_sampler_is_right_where_noise_is_small() -> None:
     """With next to no noise the posterior is the conjugate one; bound as above."""
     y = np.array([20.0, 50.0, 30.0])
-    draws = paper_sampler.multinomial(y, 100, np.full(3, 5.0), 0.02, 10_000, np.random.default_rng(2))
+    draws = peers.bernstein_sheldon_multinomial(y, 100, np.full(3, 5.0), 0.02, 10_000, np.random.default_rng(2))
     for k in range(3):
         shape = 5.0 + y[k]
         assert thinned_distance(draws[:, k], lambda t, a=shape: stats.beta.cdf(t, a, 115.0 - a)) < 0.02  # type: ignore[misc]
@@ -201,5 +207,5 @@ def test_the_papers_exponential_sampler_is_right_where_it_mixes() -> None:
     assert isinstance(law, ScalarLaw)
     exact = grid_density(cell.observation, law, cell.observed)
     y = float(cell.observed[0, 0]) / law.span
-    draws = paper_sampler.exponential(y, 1000, 8.0, 2.0, 1.0, 1.0, "clamp", 10_000, np.random.default_rng(3))
+    draws = peers.bernstein_sheldon_exponential(y, 1000, 8.0, 2.0, 1.0, 1.0, "clamp", 10_000, np.random.default_rng(3))
     assert thinned_distance(draws, lambda theta: exact.cdf(np.log(theta)[None])[0]) < 0.02

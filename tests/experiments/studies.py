@@ -224,13 +224,69 @@ methods: [non-private, analyze, rubin, rubin-t, plug-in]
 tables: 4
 rows: 300
 cases: {toy: {n: 400, slopes: [1, 0]}}
+---
+study: benchmark
+name: benchmark
+seed: 8
+trials: 2
+draws: 40
+sweeps: 20
+epsilon: [5]
+costs: false
+cases:
+  coin:
+    task: parameter
+    spec: {model: beta-bernoulli}
+    n: 20
+    methods: [non-private, laplace, plug-in, least-squares, bernstein-sheldon, ju]
+  dice:
+    task: parameter
+    spec: {model: dirichlet-categorical, domain: {categories: [a, b, c]}}
+    n: 20
+    methods: [laplace, least-squares, bernstein-sheldon, ju]
+  times:
+    task: parameter
+    spec: {model: gamma-exponential, domain: {upper: 1}, prior: {shape: 8, rate: 2}}
+    n: 20
+    methods: [laplace, bernstein-sheldon, ju]
+  line:
+    task: linear
+    records: records.csv
+    n: 100
+    methods: [non-private, laplace, gaussian, plug-in]
+    spec:
+      model: linear-regression
+      domain: {target: {column: y, lower: 0, upper: 10}, features: {a: {lower: 0, upper: 4}}}
+  classes:
+    task: logistic
+    records: records.csv
+    n: 200
+    methods: [non-private, noisy-newton, plug-in]
+    spec:
+      model: logistic-regression
+      domain:
+        target: {column: hurt, values: [no, yes], impute: no}
+        features: {b: {lower: -1, upper: 1, impute: 0}}
+  pairs:
+    task: pairs
+    records: records.csv
+    n: 200
+    methods: [non-private, private-tree, plug-in]
+    spec:
+      model: bayes-net
+      domain:
+        target: hurt
+        variables:
+          unit: {values: [a, b, c], impute: a}
+          kind: {values: [x, y, z], impute: x}
+          hurt: {values: [no, yes], impute: no}
 """,
         yaml.BaseLoader,
     )
 )
 (
     CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY, GROUPS, ACCURACY,
-    SYNTHETIC,
+    SYNTHETIC, BENCHMARK,
 ) = SMALL  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.study import STUDIES, Study, build_study
-from tests.experiments.studies import SMALL, run, write_records
+from tests.experiments.studies import BENCHMARK, SMALL, run, write_records
 
 DIGESTS = {
     "calibration": "2abd8104bc5e1a40",
@@ -30,11 +30,14 @@ DIGESTS = {
     "groups": "46f111fba43c6019",
     "regression-accuracy": "c8b43632c96c2688",
     "synthetic": "450898da5f897a78",
+    "benchmark": "01ed329f55fc96b2",
+    "benchmark, whole": "e9e92ee96e8cb27d",
     "linear-regression, whole": "eecb64e62ac21de9",
     "hmm, whole": "2391610b59505e28",
     "renyi-utility, whole": "939803a675ddb692",
 }
 PART: dict[str, dict[str, Any]] = {
+    "benchmark": {"cases": {name: BENCHMARK["cases"][name] for name in ("coin", "pairs")}},
     "hmm": {"states": ["1"], "epsilon": ["1"]},
     "linear-regression": {"epsilon": ["1"], "prior_variance": ["1"]},
     "renyi-utility": {"epsilon": ["0.1"], "orders": ["2"]},

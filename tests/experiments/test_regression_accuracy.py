@@ -36,7 +36,9 @@ def test_without_noise_the_posterior_is_that_of_the_exact_records(records: Path)
     model, codes = case.model(), case.codes(case.train)
     cost = {"epsilon": Decimal(900), "delta": Decimal("1e-6")}
     step = plan_release("noisy-newton", model, DROPPED, len(codes), **cost).final_step
-    draws = regression_accuracy.draw_given_release(step, codes, 4000, np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    seen = regression_accuracy.release_derivatives(step, codes, rng)
+    draws = regression_accuracy.draw_coefficients(seen, 4000, rng)
     x = model.design.rows(codes[:, :-1])
     exact = regression_accuracy.exact_coefficients(model, codes)
     weight = expit(x @ exact) * (1.0 - expit(x @ exact))

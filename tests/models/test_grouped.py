@@ -13,11 +13,17 @@ import pytest
 
 from dpbayes_cli.base.numeric import Integers
 from dpbayes_cli.core.columns import LargerGroups, RecordPolicy
+from dpbayes_cli.core.options import EpsilonOptions
+from dpbayes_cli.core.released import Payload
+from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+from dpbayes_cli.models.beta_geometric import BetaGeometric
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.grouped import GroupedModel
+from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal import Normal, NormalPrior
+from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.frame import FrameSource
@@ -28,6 +34,9 @@ BASES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "texts": (DirichletCategorical(("x", "y", "z"), (1.0,) * 3), ("x", "y", "z", "?")),
     "counts": (GammaPoisson(3, 1.0, 1.0), ("0", "1", "3", "9", "-", "2.5")),
     "counts within bounds": (GammaPoisson(3, 1.0, 1.0, "drop"), ("0", "3", "9", "-")),
+    "failures": (BetaGeometric(3, 1.0, 1.0), ("0", "1", "3", "9", "-")),
+    "times": (GammaExponential(2.0, 1.0, 1.0), ("0", "2", "1", "0.7", "9", "-")),
+    "numbers": (NormalMean(-1.0, 2.0, 1.0, 0.0, 1.0), ("-1", "2", "0", "1.7", "9", "-")),
     "normal numbers": (Normal(0.0, 2.0, NormalPrior(spread=1.0)), ("0", "2", "1", "1.7", "9", "-")),
 }
 POLICIES = {
@@ -73,6 +82,21 @@ def test_no_record_changes_the_statistic_by_more_than_its_sensitivity(name: str,
         stated = float(law.privacy(statistic.worst_shifts).rdp(order))
         assert true <= stated * (1 + 1e-12)
         assert stated <= true * (1 + 1e-12), "a cost that no record needs"
+
+
+@pytest.mark.parametrize("name", ["two texts", "counts"])
+def test_every_number_of_every_group_has_noise(name: str) -> None:
+    """Noise of this scale is 0 for one of the numbers with probability below 1e-6."""
+    policy, model = POLICIES["drop"], BASES[name][0].grouped("key", "value", KEYS)
+    mechanism = Laplace()
+    plan = mechanism.plan(model, policy, EpsilonOptions(epsilon=Decimal("1e-7")))
+    frame = pd.DataFrame({"key": ["a", "7", "7"], "value": [BASES[name][1][0]] * 3})
+    with closing(FrameSource(frame)) as source:
+        source.check(model.columns, ["key", "value"])
+        exact = source.statistics(plan.steps[0].statistic, policy)
+        released = mechanism.release(plan, exact)
+    assert isinstance(released, Payload)
+    assert all(noisy != value for noisy, value in zip(released.values, exact.values, strict=True))
 
 
 @pytest.mark.parametrize("name", ["two texts", "counts"])

@@ -30,6 +30,7 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
         f"{caption}:" if (caption := findings_of(document).caption) else "",
         _table(report_tables.posterior_table(document, model_of(document), intervals)),
         _table(report_tables.effects_table(document, model_of(document), intervals)),
+        _table(report_tables.average_effects_table(document, intervals)),
         " ".join(filter(None, about_posterior)),
         *_groups(document),
         *(width if document.width else []),

@@ -23,6 +23,8 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.tradeoff import Tradeoff
 
+AVERAGE = "average change with "
+"""The beginning of the names of average effects in a document."""
 MAX_ROWS = 40  # tables of the report are cut to this number of rows; a file of the bundle holds all rows
 _NUMERIC = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?( ?%)?|-")
 _DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
@@ -109,6 +111,19 @@ def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals 
         rows.append([effect.name, *("-" if end is None else f"{end:.3g}" for end in ends)])
     columns = [next((effect.kind for effect in model.effects), ""), shown.heads[0], "median", shown.heads[1]]
     return ReportTable("Effects in the units of the data", columns, rows, len(rows), "release.json")
+
+
+def average_effects_table(document: ReleaseDocument, intervals: Intervals | None = None) -> ReportTable:
+    """Return average effects with their 90 % intervals, which samples alone do not give at other levels."""
+    shown = intervals or stored_intervals(document)
+    stated = {} if isinstance(document.effects, UnsetType) or shown.samples is not None else document.effects
+    rows = [
+        [name.removeprefix(AVERAGE), *("-" if end is None else f"{end:.3g}" for end in (each.q05, each.q50, each.q95))]
+        for name, each in stated.items()
+        if name.startswith(AVERAGE)
+    ]
+    columns = ["average change of the mean", shown.heads[0], "median", shown.heads[1]]
+    return ReportTable("Average effects of a change in one column", columns, rows, len(rows), "release.json")
 
 
 def posterior_table(

@@ -12,6 +12,7 @@ from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisyDerivatives
 from dpbayes_cli.inference.chains import run_until_converged
 from dpbayes_cli.inference.convergence import required_draws
+from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode, plug_in
 from dpbayes_cli.inference.derivatives.wide_designs import HESSIANS, draw_coefficients, mean_coefficients
@@ -47,9 +48,9 @@ def infer_derivatives(
     run = run_until_converged(chains.run, coefficients, length, effort)
     flat = run.draws.transpose(1, 0, 2).reshape(-1, density.size)  # every prefix has draws of all chains
     information = density.information(flat[:: max(len(flat) // 256, 1)]).mean(axis=0)
-    data_variance = np.diag(np.linalg.inv(information + observation.prior.precision))
+    without_noise = np.linalg.inv(information + observation.prior.precision)
     return Posterior(
-        summarize_draws(coefficients(flat), data_variance),
+        summarize_draws(coefficients(flat), np.diag(without_noise)),
         coefficients(flat)[:n_draws],
         f"{len(flat)} draws from {_CHAINS} Markov chains (Hamiltonian Monte Carlo over the coefficients and the law of "
         "the features; the score of the records is approximated as normal)"
@@ -57,20 +58,24 @@ def infer_derivatives(
         exact=False,
         monte_carlo=run.error,
         diagnostics=dict(run.convergence.diagnostics),
-        warnings=run.convergence.warnings,
+        warnings=(*run.convergence.warnings, *uninformed(observation, coefficients(flat), without_noise)),
         chains=coefficients(run.draws),
+        effects=average_effects(density, flat),
     )
 
 
-def next_point(observation: NoisyDerivatives) -> Floats:
+def next_point(observation: NoisyDerivatives, *, even: bool = False) -> Floats:
     """Return the next public point: the posterior mode of the coefficients given the rounds so far.
 
     It is a function of released numbers and never fails: where no mode is found, it is the last point.
+
+    Args:
+        even: whether the work is the same whatever the numbers are; see ``maximize``.
     """
     with np.errstate(all="ignore"):
         try:
             wide = observation.design.width > MAX_CHAIN_WIDTH
-            point = mean_coefficients(observation) if wide else find_mode(observation).coefficients
+            point = mean_coefficients(observation) if wide else find_mode(observation, even=even).coefficients
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             point = observation.points[-1]
     return point if np.isfinite(point).all() else observation.points[-1]
@@ -110,7 +115,7 @@ def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator)
         "those of independent features; the gradient of the last round alone is used",
         exact=False,
         monte_carlo=HESSIANS**-0.5,
-        warnings=known_miscalibration(observation.design),
+        warnings=(*known_miscalibration(observation.design), *uninformed(observation, values, None)),
     )
 
 

@@ -35,19 +35,19 @@ class Mode:
         return np.asarray(self.density.parts(self.point[None])[1][0])
 
 
-def find_mode(observation: NoisyDerivatives) -> Mode:
-    """Return the mode; the same observation gives the same mode."""
+def find_mode(observation: NoisyDerivatives, *, even: bool = False) -> Mode:
+    """Return the mode; the same observation gives the same mode. See ``maximize`` for ``even``."""
     n = _guess_count(observation)
     base = _first_base(observation, n)
-    mode = _mode_on(observation, base, n, None)
+    mode = _mode_on(observation, base, n, None, even)
     for _ in range(_PASSES - 1):
         weights = mode.density.law.weights(mode.point[None, : mode.density.law.size])[0]
         base, n = mode.density.atoms.adapted_base(weights), float(mode.density.records(mode.point[None])[0])
-        mode = _mode_on(observation, base, n, mode)
+        mode = _mode_on(observation, base, n, mode, even)
     return mode
 
 
-def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode | None) -> Mode:
+def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode | None, even: bool) -> Mode:
     """Return the mode on atoms of a base law, found from that on other atoms and from plug-in coefficients."""
     n_atoms = _N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS
     density = DerivativeDensity(observation, make_atoms(observation.design, base, n_atoms), n)
@@ -60,24 +60,39 @@ def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode 
     if last is None:
         starts.append(start.copy())
         starts[1][law.size : law.size + width] = plug_in(observation)[0]
-    return max((Mode(density, *maximize(density, each)) for each in starts), key=lambda mode: mode.value)
+    return max((Mode(density, *maximize(density, each, even=even)) for each in starts), key=lambda mode: mode.value)
 
 
-def maximize(density: DerivativeDensity, start: Floats) -> tuple[Floats, float]:
-    """Return a point with a gradient near zero, and its log density."""
+def maximize(density: DerivativeDensity, start: Floats, *, even: bool = False) -> tuple[Floats, float]:
+    """Return a point with a gradient near zero, and its log density.
+
+    Args:
+        even: whether to evaluate the density equally often wherever the search ends. If a release is interrupted after
+            a round, its numbers are drawn again, so the running time must not tell anything about the first numbers.
+    """
     from scipy.optimize import minimize
 
     point, value = start, -np.inf
     factor = np.diag(np.concatenate([density.law.prior_sds, np.ones(density.size - density.law.size)]))
     for max_steps in _MAX_STEPS:
+        left = 2 * max_steps if even else 0
+        most = max_steps + max_steps // 2  # one more line search, of at most 20 evaluations, fits into the rest
 
         def negative(z: Floats, origin: Floats = point, factor: Floats = factor) -> tuple[float, Floats]:
+            nonlocal left
+            left -= 1
             value, gradient = density((origin + factor @ z)[None])
             return -float(value[0]), -gradient[0] @ factor
 
         minimum = minimize(
-            negative, np.zeros(density.size), jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 20}
+            negative,
+            np.zeros(density.size),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_steps, "maxfun": most, "maxcor": 20},
         )
+        while left > 0:
+            negative(minimum.x)
         point, value = point + factor @ minimum.x, -float(minimum.fun)
         factor = factor_at(density, point)
     return np.asarray(point), value

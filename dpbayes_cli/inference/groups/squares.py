@@ -1,4 +1,4 @@
-"""What the noisy sums of squares of all groups tell, given their noisy sums and noisy sizes.
+"""The likelihood of the noisy sums of squares of all groups, given their noisy sums and noisy sizes.
 
 Of the sums of squares, only one weighted total over the groups is used; its weights depend on the noisy sizes alone.
 Given the sums, the sizes and the hyperparameters, groups are independent, so that the total is nearly normal. Its mean

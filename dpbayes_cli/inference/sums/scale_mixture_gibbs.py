@@ -273,9 +273,8 @@ class ScaleMixtureSampler:
         """Propose the ends of Hamiltonian trajectories; also return the kinetic term of the log acceptance ratio.
 
         Trajectories are computed in standardized coordinates. The force is approximate: the covariance of the
-        likelihood is that at the center of the posterior, and gradients are difference quotients. The chain still has
-        the exact posterior: the leapfrog map is reversible and preserves volume for any force that depends only on the
-        position, and the acceptance ratio has the exact density.
+        likelihood is that at the center of the posterior, and gradients are difference quotients. Still the chain has
+        the exact posterior; see ``latent_sums``.
         """
         d = state.points.shape[-1]
         length = step * _LEAPFROG_STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))

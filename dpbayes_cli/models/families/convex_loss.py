@@ -270,6 +270,8 @@ class CoefficientPredictor(Predictor):
 
     def block(self, rows: Any) -> Prediction:
         """Return predictions for rows of the design."""
+        import numpy as np
+
         mean = self.model.predicted(self.draws, rows).mean(axis=1)
         target = self.model.target
         if isinstance(target, NumericColumn):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.design import Contrast
 from dpbayes_cli.core.findings import Effect, Fact, Findings
 from dpbayes_cli.core.losses import CurvedLoss
 from dpbayes_cli.core.section import require_type
@@ -42,24 +42,8 @@ class CurvedLossModel(CoefficientModel):
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """The ratios for a number that is higher by a round step, and for each value of a text.
-
-        The first value of a text is the one that the others are compared with. If rows are clipped there are none,
-        because a coefficient then means something else for a clipped row.
-        """
-        effects, k = [], int(self.design.intercept)
-        if not self.ratio or self.design.radius < self.design.largest:
-            return ()
-        for feature in self.design.features:
-            column = feature.column
-            if isinstance(column, NumericColumn):
-                step = 10.0 ** round(math.log10((column.upper - column.lower) / 10.0))
-                effects.append(self._of_number(column.role, k, step, step / feature.reach))
-            else:
-                of_texts = (self._of_text(column, k, i) for i in range(1, len(column.levels)))
-                effects += of_texts
-            k += len(feature.names)
-        return tuple(effects)
+        """The ratio of each contrast of the design, if the model has ratios."""
+        return tuple(map(self._effect_of, self.design.contrasts if self.ratio else ()))
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the ratio that is farthest from 1."""
@@ -71,20 +55,23 @@ class CurvedLossModel(CoefficientModel):
         logs = [abs(math.log(float(effect.of_samples(np.array([estimates]))[0]))) for effect in effects]
         return replace(findings, facts=(effects[logs.index(max(logs))].fact,))
 
-    def _of_number(self, name: str, parameter: int, step: float, factor: float) -> Effect:
+    def _effect_of(self, contrast: Contrast) -> Effect:
+        def of_samples(samples: Floats) -> Floats:
+            import numpy as np
+
+            return np.exp(np.clip(contrast.of_coefficients(samples), -_LARGEST_LOG, _LARGEST_LOG))
+
         def convert(coefficient: float) -> float:
-            return math.exp(min(max(factor * coefficient, -_LARGEST_LOG), _LARGEST_LOG))
+            return math.exp(min(max(contrast.factor * coefficient, -_LARGEST_LOG), _LARGEST_LOG))
 
-        before = f"with {name} {step:g} higher, {self.ratio_of} about"
-        fact = Fact(before, parameter, "times as high", convert=convert)
-        return Effect(f"{name} + {step:g}", fact, _ratio(parameter, None, factor), self.ratio)
-
-    def _of_text(self, column: Column, first: int, i: int) -> Effect:
-        name, level, other = column.role, column.levels[i], column.levels[0]
-        of_samples = _ratio(first + i, first)
-        before = f"with {name} = {level}, {self.ratio_of} about"
-        fact = Fact(before, first + i, f"times as high as with {name} = {other}", of_samples=of_samples)
-        return Effect(f"{name}={level} against {other}", fact, of_samples, self.ratio)
+        if contrast.lowered is None:
+            before = f"with {contrast.feature} {contrast.change} higher, {self.ratio_of} about"
+            fact = Fact(before, contrast.raised, "times as high", convert=convert)
+        else:
+            before = f"with {contrast.feature} = {contrast.change}, {self.ratio_of} about"
+            after = f"times as high as with {contrast.feature} = {contrast.base}"
+            fact = Fact(before, contrast.raised, after, of_samples=of_samples)
+        return Effect(contrast.name, fact, of_samples, self.ratio)
 
 
 class CurvedClassModel(CurvedLossModel, ConvexClassModel):
@@ -92,13 +79,3 @@ class CurvedClassModel(CurvedLossModel, ConvexClassModel):
 
     has_probabilities: ClassVar[bool] = True
     former_default: ClassVar[str] = "gibbs-posterior"
-
-
-def _ratio(raised: int, lowered: int | None, factor: float = 1.0) -> Callable[[Floats], Floats]:
-    def of_samples(samples: Floats) -> Floats:
-        import numpy as np
-
-        below = 0.0 if lowered is None else samples[:, lowered]
-        return np.exp(np.clip(factor * (samples[:, raised] - below), -_LARGEST_LOG, _LARGEST_LOG))
-
-    return of_samples

@@ -16,6 +16,8 @@ from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.design import Design, Feature
 from dpbayes_cli.core.losses import LogisticLoss, ProbitLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
+from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
+from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
@@ -82,6 +84,9 @@ def test_the_posterior_of_two_levels_is_that_of_quadrature() -> None:
     assert [m.mean for m in posterior.marginals] == pytest.approx(means, abs=0.1 * sds.min())
     assert [m.sd for m in posterior.marginals] == pytest.approx(sds, rel=0.08)
     assert all(m.sd_data**2 + m.sd_noise**2 == pytest.approx(m.sd**2) for m in posterior.marginals)
+    lower, higher = expit(posterior.draws).T
+    effect = posterior.effects["x=b against a"]
+    assert effect.mean() == pytest.approx((higher - lower).mean(), abs=0.2 * (higher - lower).std())
     assert infer(observation, "naive", 5, np.random.default_rng(1)).warnings == (NAIVE_WARNING,)
 
 
@@ -97,6 +102,51 @@ def test_gradients_are_those_of_the_density(kind: str) -> None:
         for step in 1e-5 * np.eye(len(point))
     ]
     assert mode.density(point[None])[1][0] == pytest.approx(np.array(slopes), rel=1e-5, abs=1e-4)
+
+
+def test_average_effects_are_means_over_the_law_of_the_features() -> None:
+    _, observation = simulated(Cell("mixed", 3, 300, 3.0), np.random.default_rng(6))
+    mode = find_mode(observation)
+    effects = average_effects(mode.density, mode.point[None])
+    law, (beta,), _ = mode.density.parts(mode.point[None])
+    (weights,), atoms = mode.density.law.weights(law), mode.density.atoms
+    means = []
+    for level in (0, 1):
+        codes = atoms.codes.copy()
+        codes[:, 1] = level
+        means.append(weights @ expit(observation.design.rows(codes) @ beta))
+    assert effects["x1=1 against 0"] == pytest.approx(means[1] - means[0])
+    slope = weights @ (expit(atoms.rows @ beta + 0.1 * beta[1]) - expit(atoms.rows @ beta))
+    assert effects["x0 + 0.1"] == pytest.approx(slope)
+
+
+def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:
+    prior, flat = two_level_observation().prior, np.random.default_rng(7).normal(0.0, 2.0**0.5, (400, 2))
+    (rare,) = uninformed(two_level_observation(), flat, np.linalg.inv(prior.precision))
+    (hidden,) = uninformed(two_level_observation(), flat, 0.01 * np.eye(2))
+    assert "x=b against a" in rare
+    assert "even without noise" in rare
+    assert "the noise hides" in hidden
+    assert uninformed(two_level_observation(), 0.1 * flat, 0.01 * np.eye(2)) == ()
+
+
+def test_the_work_between_rounds_does_not_depend_on_the_noisy_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a release is interrupted after a round and draws again, its running time tells nothing about that round."""
+    calls, evaluate = [0], DerivativeDensity.__call__
+
+    def counted(density: DerivativeDensity, parameters: Floats) -> tuple[Floats, Floats]:
+        calls[0] += 1
+        return evaluate(density, parameters)
+
+    monkeypatch.setattr(DerivativeDensity, "__call__", counted)
+    numbers = set()
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        _, observation = simulated(Cell("mixed", 3, 300, 3.0), rng)
+        calls[0] = 0
+        next_point(replace(observation, gradients=observation.gradients * 10.0**seed), even=True)
+        numbers.add(calls[0])
+    assert len(numbers) == 1
 
 
 @pytest.mark.parametrize("kind", ["mixed", "categorical"])

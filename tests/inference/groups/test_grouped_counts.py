@@ -106,6 +106,15 @@ def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
         assert np.abs(levels - [0.05, 0.5, 0.95])[1] < 0.08
 
 
+def test_noise_is_not_taken_for_differences_between_groups() -> None:
+    """The rates hardly differ, with a standard deviation of .05; that of noisy shares is .2."""
+    simulated = simulate_groups(200, 30.0, 4.0, np.random.default_rng(16), phi=np.array([0.3, 0.7]), kappa=80.0)
+    low, high = np.quantile(
+        infer_groups(simulated.observation, "partial", 500, np.random.default_rng(1)).draws[:, 1], [0.001, 0.999]
+    )
+    assert low < 0.0509 < high < 0.13
+
+
 def test_summaries_agree_with_draws() -> None:
     rng = np.random.default_rng(6)
     simulated = simulate_groups(40, 20.0, 2.0, rng, phi=np.array([0.2, 0.8]), kappa=20.0)

@@ -1,26 +1,50 @@
-"""The Gibbs sampler of Bernstein and Sheldon 2018, Algorithms 1-3, as a user would write it: one chain, plain NumPy.
+"""Methods of others, for the study ``benchmark``: samplers that are written from papers, and those of diffprivlib.
 
-It is what the product is measured against, so it is written to be fast within the algorithm: scalars are Python floats,
-matrices are solved once a sweep, the draw of the sum uses no inverse. Corrections of the listing that change what it
-samples: the random-sum CLT has the mean n q mu, the regions of a truncated law are dependent, the sum in the interval
-is drawn given the release, and the sensitivity of a truncated sum is the largest |t|.
+The samplers are written in plain NumPy, as a user would write them: nobody publishes them as a package.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import Floats
 
 BURN_IN = 2000
-"""Of the paper's experiments, which keep 5,000 sweeps."""
+"""Of the experiments of Bernstein and Sheldon, which keep 5,000 sweeps."""
 
 
-def binomial(
+def peer(module: str) -> Any:
+    """Return a module of a package of the extra ``peers``.
+
+    Raises:
+        SpecError: the package is not installed.
+    """
+    versioned(module.partition(".")[0])
+    return import_module(module)
+
+
+def versioned(package: str) -> str:
+    """Return a package of the extra ``peers`` with its version.
+
+    Raises:
+        SpecError: the package is not installed.
+    """
+    distribution = {"sklearn": "scikit-learn"}.get(package, package)
+    try:
+        return f"{distribution} {version(distribution)}"
+    except PackageNotFoundError:
+        hint = "pip install 'dpbayes[peers]', or leave its methods and data out"
+        raise SpecError(f"{distribution} is not installed", where="methods", hint=hint) from None
+
+
+def bernstein_sheldon_binomial(
     y: float, n: int, alpha: float, beta: float, scale: float, sweeps: int, rng: np.random.Generator
 ) -> Floats:
     """Draw the probability of success given a noisy count (Algorithm 1 in one dimension).
@@ -49,7 +73,7 @@ def binomial(
     return draws
 
 
-def multinomial(
+def bernstein_sheldon_multinomial(
     y: Floats, n: int, concentration: Floats, scale: float, sweeps: int, rng: np.random.Generator
 ) -> Floats:
     """Draw category probabilities given noisy counts, shape (sweeps, K) (Algorithm 1).
@@ -84,7 +108,7 @@ def multinomial(
     return draws
 
 
-def exponential(
+def bernstein_sheldon_exponential(
     y: float,
     n: int,
     shape: float,
@@ -144,3 +168,70 @@ def _regions(theta: float, upper: float, outside: str) -> tuple[float, float, fl
         mean, square, hidden = first + above * upper, second + above * upper**2, above / theta
         hidden_square, product = 2.0 * above / theta**2, upper * above / theta
     return mean, hidden, square - mean**2, product - mean * hidden, hidden_square - hidden**2
+
+
+def ju_sampler(
+    y: Floats,
+    scale: float,
+    propose: Callable[[Floats], Floats],
+    statistic: Callable[[Floats], Floats],
+    posterior: Callable[[Floats], Floats],
+    theta: Floats,
+    sweeps: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draw parameters given noisy sums by the data augmentation of Ju, Awan, Gong and Rao 2022, sec. 3.
+
+    The confidential records are part of the state. Each in turn is proposed anew from the model, and accepted with the
+    ratio of the densities of the release. All data sets take their steps together, which one of them alone cannot.
+
+    Args:
+        y: the released sums, with Laplace noise, shape (n_sets, n_sums).
+        scale: of the noise.
+        propose: returns records from the model, shape (n_records, n_sets), given parameters.
+        statistic: returns what each record adds to the sums, shape (n_records, n_sets, n_sums).
+        posterior: returns a draw of the parameters given the records.
+        theta: the parameters at the start, shape (n_sets, n_parameters).
+        sweeps: how many to keep, after as many that are not kept.
+        rng: the generator.
+
+    Returns:
+        The draws, shape (n_sets, sweeps, n_parameters).
+    """
+    records, kept = propose(theta), []
+    sums = statistic(records).sum(axis=0)
+    for sweep in range(2 * sweeps):
+        proposed = propose(theta)
+        change = statistic(proposed) - statistic(records)
+        limit = -scale * rng.standard_exponential(records.shape)
+        accepted = np.empty(records.shape, dtype=bool)
+        distance = np.abs(y - sums).sum(axis=1)
+        for i in range(len(records)):
+            moved = sums + change[i]
+            new = np.abs(y - moved).sum(axis=1)
+            accept = accepted[i]
+            np.greater_equal(distance - new, limit[i], out=accept)
+            np.copyto(sums, moved, where=accept[:, None])
+            np.copyto(distance, new, where=accept)
+        np.copyto(records, proposed, where=accepted)
+        theta = posterior(records)
+        if sweep >= sweeps:
+            kept.append(theta)
+    return np.stack(kept, axis=1)
+
+
+def objective_perturbation(x: Floats, y: Floats, epsilon: float, norm: float, seed: int) -> Floats:
+    """Return the coefficients of the logistic regression of diffprivlib; the intercept is a column of ones."""
+    model = peer("diffprivlib.models").LogisticRegression(
+        epsilon=epsilon, data_norm=norm, fit_intercept=False, max_iter=1000, random_state=seed
+    )
+    return np.asarray(model.fit(x, y).coef_[0])
+
+
+def functional_mechanism(x: Floats, y: Floats, epsilon: float, bounds: Floats, seed: int) -> Floats:
+    """Return intercept and slopes of the linear regression of diffprivlib; the first bounds are those of y."""
+    model = peer("diffprivlib.models").LinearRegression(
+        epsilon=epsilon, bounds_X=tuple(bounds[1:].T), bounds_y=tuple(bounds[0]), random_state=seed
+    )
+    fitted = model.fit(x, y)
+    return np.concatenate([np.ravel(fitted.intercept_), np.ravel(fitted.coef_)])

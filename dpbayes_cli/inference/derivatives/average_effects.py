@@ -1,0 +1,74 @@
+"""Average effects of changes of one feature, and what the records say about them, given noisy derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.noisy_observation import NoisyDerivatives
+from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
+
+_MAX_DRAWS = 1000
+_UNKNOWN_SHARE, _HIDDEN_SHARE = 0.7, 0.9
+"""A change is told if the standard deviation of its effect is more than this share of that of the prior: without noise,
+and with it."""
+
+
+def average_effects(density: DerivativeDensity, draws: Floats) -> dict[str, Floats]:
+    """Return draws of the average change of the outcome's mean for each contrast, over the law of the features.
+
+    Each record's feature is raised by a step, or replaced by the first and by another text; other features stay.
+
+    Args:
+        draws: the parameters of the density, shape (n_draws, size).
+    """
+    draws = draws[:: -(-len(draws) // _MAX_DRAWS)]
+    law, beta, _ = density.parts(draws)
+    weights, loss = density.law.weights(law), density.observation.loss
+    rows = density.atoms.rows
+    predictors = beta @ rows.T
+    means = loss.mean(predictors)
+    effects = {}
+    for contrast in density.observation.design.contrasts:
+        lower, change = means, contrast.of_coefficients(beta)[:, None]
+        if contrast.lowered is None:
+            raised = loss.mean(predictors + change)
+        else:
+            others = predictors - beta[:, contrast.columns] @ rows[:, contrast.columns].T
+            base = others + beta[:, contrast.lowered, None]
+            lower, raised = loss.mean(base), loss.mean(base + change)
+        effects[contrast.name] = np.asarray((weights * (raised - lower)).sum(axis=1))
+    return effects
+
+
+def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Floats | None) -> tuple[str, ...]:
+    """Return warnings about effects of which the release, or even the records, tell little.
+
+    Args:
+        beta: draws of the coefficients, shape (n_draws, width).
+        without_noise: their covariance without noise, shape (width, width); None if it is not known.
+    """
+    prior = np.linalg.inv(observation.prior.precision)
+    unknown, hidden = [], []
+    for contrast in observation.design.contrasts:
+        weights = np.zeros(observation.design.width)
+        weights[contrast.raised] = 1.0
+        if contrast.lowered is not None:
+            weights[contrast.lowered] = -1.0
+        before = float(weights @ prior @ weights)
+        if without_noise is not None and float(weights @ without_noise @ weights) > _UNKNOWN_SHARE**2 * before:
+            unknown.append(contrast.name)
+        elif float((beta @ weights).var()) > _HIDDEN_SHARE**2 * before:
+            hidden.append(contrast.name)
+    warnings = []
+    if unknown:
+        warnings.append(
+            f"even without noise, the records would say little about {', '.join(unknown)}: the value is rare, other "
+            "columns nearly determine it, or it separates the outcomes. The prior decides, so state one that you can "
+            "defend"
+        )
+    if hidden:
+        warnings.append(
+            f"the noise hides nearly everything about {', '.join(hidden)}: intervals are those of the prior"
+        )
+    return tuple(warnings)
