@@ -16,6 +16,7 @@ import click
 import msgspec
 
 import dpbayes_cli as dpb
+from dpbayes_cli.api.combined import CombinedEstimates
 from dpbayes_cli.api.posterior import Inferred
 from dpbayes_cli.api.released import ReleasedBundle
 from dpbayes_cli.api.request import PlannedRequest
@@ -30,14 +31,30 @@ from dpbayes_cli.privacy.loss_distribution import JointCost
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.release_spec import spec_type
 from dpbayes_cli.spec.structure_section import StructureSection
+from dpbayes_cli.synthesis.analysis_result import Analyzed
+from dpbayes_cli.synthesis.records import SyntheticTables
+from dpbayes_cli.workflow.expectation import Expectation
 from dpbayes_cli.workflow.schedule import PricedSchedule
 
 NOTE = "<!-- written by python -m docs.generate -->"
 WIDTH = 110
+RETURNED = (
+    PlannedRequest,
+    Expectation,
+    ReleasedBundle,
+    Inferred,
+    Guarantee,
+    PricedSchedule,
+    JointCost,
+    Analyzed,
+    SyntheticTables,
+    CombinedEstimates,
+)
+"""The classes of the objects that functions of the Python API return."""
 INTERNAL = {(Guarantee, "serialize"), (Guarantee, "statement")}
 """Public methods that only the package itself uses."""
 ITEM = re.compile(r"(- |\d\. )?")
-HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source):[ \n]*", re.MULTILINE)
+HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source): *\n?", re.MULTILINE)
 
 
 def page(title: str, *lines: str) -> str:
@@ -243,8 +260,8 @@ def corrections_page() -> str:
 
 
 def plain(text: str | None) -> str:
-    """Return a docstring without the marks of doctest and reStructuredText."""
-    return re.sub(r"  # doctest: \+SKIP", "", text or "").replace("``", "`")
+    """Return a docstring without the marks of reStructuredText."""
+    return (text or "").replace("``", "`")
 
 
 def docstring_lines(text: str) -> list[str]:
@@ -268,7 +285,7 @@ def docstring_lines(text: str) -> list[str]:
 def joined(body: str) -> list[str]:
     """Return the entries of a section of a docstring, each in one line."""
     entries: list[str] = []
-    for line in inspect.cleandoc(body).split("\n"):
+    for line in textwrap.dedent(body).split("\n"):
         if line.startswith(" ") and entries:
             entries[-1] += f" {line.strip()}"
         elif line.strip():
@@ -300,16 +317,25 @@ def python_page() -> str:
             *docstring_lines(inspect.getdoc(subject) or ""),
         ]
         lines += method_sections(name, subject) if inspect.isclass(subject) else []
+    lines += [
+        "",
+        "## errors",
+        "",
+        "`dpb.errors` holds the classes of errors; [all messages](errors.md) are listed.",
+        "",
+    ]
+    for kind in (each for each in vars(dpb.errors).values() if inspect.isclass(each) and "exit_code" in vars(each)):
+        lines += [f"- `{kind.__name__}`: {plain(inspect.getdoc(kind)).partition(chr(10) * 2)[0]}".replace("\n", " ")]
+    lines += ["", "Every error is a `DpbayesError`, with `message` and `hint`:"]
+    lines += docstring_lines(inspect.getdoc(dpb.errors.DpbayesError) or "")[2:]
     lines += ["", "## What the functions return", "", "The functions above return objects of these classes."]
-    for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee, PricedSchedule, JointCost):
-        properties = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
-        lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
-        lines += [
-            "",
-            "**Properties**",
-            "",
-            *(f"- `{name}`: {plain(inspect.getdoc(each))}" for name, each in properties),
+    for kind in RETURNED:
+        members = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
+        properties = [
+            f"- `{name}`: {plain(inspect.getdoc(each))}" for name, each in members if not name.startswith("_")
         ]
+        lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
+        lines += ["", "**Properties**", "", *properties] if properties else []
         lines += method_sections(kind.__name__, kind)
     return page("Python", *lines)
 
@@ -325,7 +351,7 @@ def method_sections(name: str, kind: type[Any]) -> list[str]:
 
 
 def signature(name: str, subject: Any) -> str:
-    """Return the signature of a function, one argument a line if it is long."""
+    """Return the signature of a function, one argument a line if it is long; that of a class returns nothing."""
     arguments: list[str] = []
     for each in inspect.signature(subject).parameters.values():
         if each.kind is each.KEYWORD_ONLY and not any(argument.startswith("*") for argument in arguments):
@@ -333,8 +359,10 @@ def signature(name: str, subject: Any) -> str:
         annotation = each.annotation if isinstance(each.annotation, str) else each.empty
         arguments.append(str(each.replace(annotation=annotation)).replace(repr(annotation), str(annotation)))
     arguments = [each.replace("'", '"') for each in arguments if each != "self"]
-    short = f"{name}({', '.join(arguments)})"
-    return short if len(short) <= 90 else f"{name}(\n    " + ",\n    ".join(arguments) + ",\n)"
+    returned = inspect.signature(subject).return_annotation
+    end = ")" if returned in {inspect.Signature.empty, "None"} else f") -> {returned}"
+    short = f"{name}({', '.join(arguments)}{end}"
+    return short if len(short) <= 90 else f"{name}(\n    " + ",\n    ".join(arguments) + f",\n{end}"
 
 
 PAGES = {
