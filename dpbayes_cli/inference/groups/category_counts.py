@@ -160,9 +160,11 @@ class CategoryCounts:
             logs += (np.log(total) + scale)[rows]
             each = np.empty((law.n_more + 1, *total.shape))
             each[0] = 1.0
+            factor = np.ones(counts.shape)
             for j in range(1, law.n_more + 1):
-                terms = terms * ((a + counts + (j - 1.0)) / j)
-                each[j] = np.maximum(axis.weights @ terms / total, _FLOOR)
+                factor = factor * ((a + counts + (j - 1.0)) / j)
+                mean = axis.weights @ (terms * factor) / total
+                each[j] = np.clip(mean, factor[0], factor[-1])  # if interpolated sums are far in the tails
             ratios.append(each[:, rows])
         return _Terms(log_x, logs, ratios)
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 
 _MOST_GROUPS = 2000
-_FEWEST_POINTS, _MOST_POINTS, _EVALUATIONS = 192, 768, 40_000
+_FEWEST_POINTS, _MOST_POINTS, _EVALUATIONS = 192, 512, 40_000
 """Each round of importance sampling computes about ``_EVALUATIONS`` pairs of a group and a point."""
 _LEAST_ESS_SHARE, _FEW_ESS = 1.17, 100.0
 _START_KAPPAS = (3.0, 30.0, 300.0)
@@ -153,7 +153,7 @@ def _sample(
         if published is not None:
             sizes = np.array([(law.mean, law.shape) for law in laws])
             result = result - len(some) * published.log_probability(*sizes.T)
-        return np.asarray(result)
+        return np.nan_to_num(result, nan=-1e300, neginf=-1e300)
 
     starts = prior.starts(observed[some], observed.shape[1] * observation.noise.variance)
     n_points = int(np.clip(_EVALUATIONS // len(some), _FEWEST_POINTS, _MOST_POINTS))

@@ -98,3 +98,12 @@ def test_categories_are_coherent() -> None:
     assert np.abs(draws.std(axis=0) / posterior.sds - 1.0).max() < 0.15
     levels = (draws[:, :, :, None] < posterior.quantiles).mean(axis=0)
     assert np.abs(levels - [0.05, 0.5, 0.95]).mean(axis=(0, 1)).max() < 0.015
+
+
+def test_summaries_are_averages_over_hyperparameters() -> None:
+    """Of three groups, what they have in common is hardly known: it adds much to the standard deviation of each."""
+    posterior = infer_groups(
+        NoisyGroups(GroupedCounts((1.0,) * 3), OBSERVED, NOISE), "partial", 50, np.random.default_rng(3)
+    )
+    draws = posterior.draw(400, np.random.default_rng(4))
+    assert np.abs(draws.std(axis=0) / posterior.sds - 1.0).mean() < 0.08
