@@ -25,6 +25,7 @@ LAWS = [
     CategoryLaw(np.array([0.02, 0.05, 0.01]), 6.0, 5.0),
     CategoryLaw(np.array([1000.0, 500.0, 400.0]), 3.0, 2.0),
     CategoryLaw(np.array([2.0, 1.0, 3.0]), 5.0, 15.0),
+    CategoryLaw(np.array([0.5, 0.1, 0.2]), 6.0, 500.0),
 ]
 """Laws whose kappa is larger and smaller than the shape."""
 
