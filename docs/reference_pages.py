@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import itertools
@@ -16,28 +17,46 @@ import click
 import msgspec
 
 import dpbayes_cli as dpb
+from dpbayes_cli.api.combined import CombinedEstimates
 from dpbayes_cli.api.posterior import Inferred
 from dpbayes_cli.api.released import ReleasedBundle
 from dpbayes_cli.api.request import PlannedRequest
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import unwrap
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.main import cli
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.loss_distribution import JointCost
+from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.release_spec import spec_type
 from dpbayes_cli.spec.structure_section import StructureSection
+from dpbayes_cli.synthesis.analysis_result import Analyzed
+from dpbayes_cli.synthesis.records import SyntheticTables
+from dpbayes_cli.workflow.expectation import Expectation
 from dpbayes_cli.workflow.schedule import PricedSchedule
 
 NOTE = "<!-- written by python -m docs.generate -->"
 WIDTH = 110
+RETURNED = (
+    PlannedRequest,
+    Expectation,
+    ReleasedBundle,
+    Inferred,
+    Guarantee,
+    PricedSchedule,
+    JointCost,
+    Analyzed,
+    SyntheticTables,
+    CombinedEstimates,
+)
+"""The classes of the objects that functions of the Python API return."""
 INTERNAL = {(Guarantee, "serialize"), (Guarantee, "statement")}
 """Public methods that only the package itself uses."""
 ITEM = re.compile(r"(- |\d\. )?")
-HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source):[ \n]*", re.MULTILINE)
+HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source): *\n?", re.MULTILINE)
 
 
 def page(title: str, *lines: str) -> str:
@@ -243,8 +262,8 @@ def corrections_page() -> str:
 
 
 def plain(text: str | None) -> str:
-    """Return a docstring without the marks of doctest and reStructuredText."""
-    return re.sub(r"  # doctest: \+SKIP", "", text or "").replace("``", "`")
+    """Return a docstring without the marks of reStructuredText."""
+    return (text or "").replace("``", "`")
 
 
 def docstring_lines(text: str) -> list[str]:
@@ -268,7 +287,7 @@ def docstring_lines(text: str) -> list[str]:
 def joined(body: str) -> list[str]:
     """Return the entries of a section of a docstring, each in one line."""
     entries: list[str] = []
-    for line in inspect.cleandoc(body).split("\n"):
+    for line in textwrap.dedent(body).split("\n"):
         if line.startswith(" ") and entries:
             entries[-1] += f" {line.strip()}"
         elif line.strip():
@@ -300,18 +319,59 @@ def python_page() -> str:
             *docstring_lines(inspect.getdoc(subject) or ""),
         ]
         lines += method_sections(name, subject) if inspect.isclass(subject) else []
+    lines += [
+        "",
+        "## errors",
+        "",
+        "`dpb.errors` holds the classes of errors; [all messages](errors.md) are listed.",
+        "",
+    ]
+    for kind in (each for each in vars(dpb.errors).values() if inspect.isclass(each) and "exit_code" in vars(each)):
+        lines += [f"- `{kind.__name__}`: {plain(inspect.getdoc(kind)).partition(chr(10) * 2)[0]}".replace("\n", " ")]
+    lines += ["", "Every error is a `DpbayesError`, with `message` and `hint`:"]
+    lines += docstring_lines(inspect.getdoc(dpb.errors.DpbayesError) or "")[2:]
     lines += ["", "## What the functions return", "", "The functions above return objects of these classes."]
-    for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee, PricedSchedule, JointCost):
-        properties = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
-        lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
-        lines += [
-            "",
-            "**Properties**",
-            "",
-            *(f"- `{name}`: {plain(inspect.getdoc(each))}" for name, each in properties),
+    for kind in RETURNED:
+        members = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
+        properties = [
+            f"- `{name}`: {plain(inspect.getdoc(each))}" for name, each in members if not name.startswith("_")
         ]
+        lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
+        lines += ["", "**Properties**", "", *properties] if properties else []
         lines += method_sections(kind.__name__, kind)
     return page("Python", *lines)
+
+
+def extensions_page() -> str:
+    """Return the page of the classes that extensions inherit from, with the methods that they must define."""
+    lines = [
+        "",
+        "A new model, mechanism or noise law is a subclass of one of these classes. It defines the attributes and the "
+        "methods that are listed here. [Contributing](../CONTRIBUTING.md) says where the file goes, and which tests "
+        "run by themselves. Other methods have a default, and may be overridden.",
+    ]
+    for kind in (NoiseLaw, Mechanism, MethodInfo, Model):
+        lines += ["", f"## {kind.__name__}", "", f"`from {kind.__module__} import {kind.__name__}`"]
+        lines += [*docstring_lines(inspect.getdoc(kind) or ""), "", "**Attributes**", "", *attribute_lines(kind)]
+        for name in sorted(getattr(kind, "__abstractmethods__", ())):
+            subject = inspect.unwrap(getattr(kind, name))
+            lines += ["", f"### {kind.__name__}.{name}"]
+            if callable(subject):
+                lines += ["", "```python", signature(name, subject), "```"]
+            lines += docstring_lines(inspect.getdoc(subject) or "")
+    return page("Classes to extend", *lines)
+
+
+def attribute_lines(kind: type[Any]) -> Iterator[str]:
+    """Yield the annotated attributes of a class with the texts below them; required ones have no value."""
+    (body,) = (each.body for each in ast.parse(inspect.getsource(kind)).body if isinstance(each, ast.ClassDef))
+    for node, after in itertools.pairwise([*body, ast.Pass()]):
+        if isinstance(node, ast.AnnAssign):
+            told = after.value if isinstance(after, ast.Expr) else None
+            text = f": {' '.join(plain(str(told.value)).split())}" if isinstance(told, ast.Constant) else ""
+            default = "required" if node.value is None else f"default `{ast.unparse(node.value)}`"
+            annotation = re.sub(r"^ClassVar\[(.*)\]$", r"\1", ast.unparse(node.annotation))
+            yield f"- `{ast.unparse(node.target)}: {annotation}` ({default}){text}"
 
 
 def method_sections(name: str, kind: type[Any]) -> list[str]:
@@ -325,7 +385,7 @@ def method_sections(name: str, kind: type[Any]) -> list[str]:
 
 
 def signature(name: str, subject: Any) -> str:
-    """Return the signature of a function, one argument a line if it is long."""
+    """Return the signature of a function, one argument a line if it is long; that of a class returns nothing."""
     arguments: list[str] = []
     for each in inspect.signature(subject).parameters.values():
         if each.kind is each.KEYWORD_ONLY and not any(argument.startswith("*") for argument in arguments):
@@ -333,8 +393,10 @@ def signature(name: str, subject: Any) -> str:
         annotation = each.annotation if isinstance(each.annotation, str) else each.empty
         arguments.append(str(each.replace(annotation=annotation)).replace(repr(annotation), str(annotation)))
     arguments = [each.replace("'", '"') for each in arguments if each != "self"]
-    short = f"{name}({', '.join(arguments)})"
-    return short if len(short) <= 90 else f"{name}(\n    " + ",\n    ".join(arguments) + ",\n)"
+    returned = inspect.signature(subject).return_annotation
+    end = ")" if returned in {inspect.Signature.empty, "None"} else f") -> {returned}"
+    short = f"{name}({', '.join(arguments)}{end}"
+    return short if len(short) <= 90 else f"{name}(\n    " + ",\n    ".join(arguments) + f",\n{end}"
 
 
 PAGES = {
@@ -343,5 +405,6 @@ PAGES = {
     "reference/models.md": models_page,
     "reference/mechanisms.md": mechanisms_page,
     "reference/python.md": python_page,
+    "reference/extensions.md": extensions_page,
     "explanation/corrections.md": corrections_page,
 }

@@ -9,6 +9,7 @@ __all__ = [
     "analyze",
     "combine",
     "compose",
+    "errors",
     "evaluate",
     "infer",
     "load_bundle",
@@ -22,11 +23,13 @@ __all__ = [
     "verify",
 ]
 
+_MODULES = {"errors": "base.errors", "mechanisms": "mechanisms", "models": "models"}
 _IN_MODULES = {
     "Ledger": ("accounts", "Accounts"),
     "Schedule": ("schedules", "ScheduledReleases"),
     "analyze": ("analyses", "analyze"),
     "combine": ("combined", "combine"),
+    "compose": ("composed", "compose"),
     "plan": ("request", "plan"),
     "synthesize": ("analyses", "synthesize"),
 }
@@ -36,8 +39,8 @@ def __getattr__(name: str) -> Any:
     """Import an exported name at its first use, so that the command line starts without it."""
     from importlib import import_module
 
-    if name in {"mechanisms", "models"}:
-        return import_module(f"dpbayes_cli.{name}")
+    if name in _MODULES:
+        return import_module(f"dpbayes_cli.{_MODULES[name]}")
     if name not in __all__:
         raise AttributeError(f"module 'dpbayes_cli' has no attribute {name!r}")
     module, attribute = _IN_MODULES.get(name, ("released", name))

@@ -4,7 +4,7 @@ from dpbayes_cli.api.accounts import Accounts as Ledger
 from dpbayes_cli.api.analyses import analyze as analyze
 from dpbayes_cli.api.analyses import synthesize as synthesize
 from dpbayes_cli.api.combined import combine as combine
-from dpbayes_cli.api.released import compose as compose
+from dpbayes_cli.api.composed import compose as compose
 from dpbayes_cli.api.released import evaluate as evaluate
 from dpbayes_cli.api.released import infer as infer
 from dpbayes_cli.api.released import load_bundle as load_bundle
@@ -14,6 +14,7 @@ from dpbayes_cli.api.released import report as report
 from dpbayes_cli.api.released import verify as verify
 from dpbayes_cli.api.request import plan as plan
 from dpbayes_cli.api.schedules import ScheduledReleases as Schedule
+from dpbayes_cli.base import errors as errors
 
 __all__ = [
     "Ledger",
@@ -21,6 +22,7 @@ __all__ = [
     "analyze",
     "combine",
     "compose",
+    "errors",
     "evaluate",
     "infer",
     "load_bundle",

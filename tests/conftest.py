@@ -29,9 +29,18 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:  # where files 
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
-def often(cases: Iterable[Any], every: int) -> list[Any]:
-    """Return the cases of a parametrized test, of which the fast tests run one in so many, and the slow ones all."""
-    return [case if i % every == 0 else pytest.param(case, marks=pytest.mark.slow) for i, case in enumerate(cases)]
+def often(cases: Iterable[Any], every: int, *, several: bool = False) -> list[Any]:
+    """Return the cases of a parametrized test, of which the fast tests run one in so many, and the slow ones all.
+
+    Args:
+        cases: the values of one argument, or of several.
+        every: the fast tests run the first case, and each that follows by a multiple of this number.
+        several: each case is a tuple of several arguments.
+    """
+    return [
+        pytest.param(*(case if several else (case,)), marks=() if i % every == 0 else pytest.mark.slow)
+        for i, case in enumerate(cases)
+    ]
 
 
 def files_of(directory: str | Path) -> dict[str, bytes]:

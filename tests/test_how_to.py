@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from dpbayes_cli.main import cli
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 from tests.postgres_server import Server
+from tests.tools.doc_examples import PAGES, blocks, prepare
+from tests.tools.doc_examples import run as run_shell
 
 ACCOUNT = ["budget", "open", "clinic", "--epsilon", "3"]
 
@@ -52,6 +58,90 @@ def run(*command: str, cwd: Path | None = None, **environment: str) -> subproces
 def charged(dpbayes: Cli) -> list[str]:
     history: list[dict[str, Any]] = dpbayes("budget", "history", "clinic", "--json").json
     return [entry["label"] for entry in history if entry["kind"] == "reserved"]
+
+
+SCRIPTS = {
+    "how-to/audit.md": "dpbayes release --spec clinic.yaml --out out",
+    "how-to/groups.md": "dpbayes budget open visits --epsilon 3 --delta 1e-5 &&"
+    "dpbayes release --spec configs/releases/adult-occupations.yaml --out jobs",
+    "how-to/ledger.md": "dpbayes release --spec clinic.yaml --out out",
+    "how-to/messy-files.md": ":",
+    "how-to/noisy-tables.md": "printf 'region,yes,no\\nnorth,20,30\\nsouth,31,9\\n' > noisy.csv",
+    "how-to/privacy-units.md": ":",
+    "how-to/regression.md": "dpbayes release --spec configs/releases/clinic-regression.yaml --out clinic &&"
+    "cp clinic.csv earlier.csv && dpbayes release earlier.csv --spec configs/releases/clinic-regression.yaml "
+    "--dataset earlier --out earlier",
+    "how-to/several-analysts.md": ":",
+    "how-to/unknown-bounds.md": ":",
+    "explanation/budgets.md": ":",
+}
+"""The pages whose ``sh`` blocks are run one after the other, and what must be done before them."""
+ELSEWHERE = {
+    "README.md": "its set-up commands are those of .ci/run",
+    "CONTRIBUTING.md": "test_contributing.py and test_additions.py do what it describes",
+    "explanation/noise-aware-inference.md": "a command that runs slow tests",
+    "how-to/nightly-job.md": "tests below; the units of systemd in test_deployment.py",
+    "how-to/schedules.md": "tests below",
+    "how-to/two-hosts.md": "a test below",
+    "how-to/warehouse.md": "a test below, and tests/sources",
+    "reference/command-line.md": "its options are checked below; each command has a test in tests/commands",
+    "reference/python.md": "the docstrings of which it consists: tests/api",
+    "reference/extensions.md": "it has signatures only",
+}
+"""The pages with examples that are run by another test."""
+
+
+def test_no_page_has_examples_that_nothing_runs() -> None:
+    run_here = {*SCRIPTS, *ELSEWHERE}
+    for page in ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]:
+        name = page.removeprefix("docs/")
+        assert not blocks(page, "sh") or name in run_here, page
+        assert not (blocks(page, "console") or blocks(page, "python")) or page in PAGES or name in run_here, page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SCRIPTS)
+def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
+    environment = prepare(tmp_path)
+    for name in ("mnt/other", "mnt/backup"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy(SAMPLE_DATA / "clinic.csv", tmp_path)
+    spec = (ROOT / "configs" / "releases" / "clinic-relapse.yaml").read_text()
+    (tmp_path / "clinic.yaml").write_text(spec.replace("../../sample_data/", ""))
+    visits = [
+        "patient_id,hospital,city,county,state,relapse",
+        *(f"{i % 300},north,Berlin,Mitte,BE,{i % 2}" for i in range(999)),
+    ]
+    (tmp_path / "visits.csv").write_text("\n".join(visits))
+    (tmp_path / "hospitals.txt").write_text("north\nsouth\n")
+    (tmp_path / "counties.csv").write_text("county,state\nMitte,BE\nMitte,HH\n")
+    (tmp_path / "patients.csv").write_text("relapsed\n" + "1\n0\n" * 50)
+    for block in [SCRIPTS[page], *blocks(f"docs/{page}", "sh")]:
+        local = block.replace("/mnt/", f"{tmp_path}/mnt/").replace("ledger-2026-11-20", f"ledger-{date.today()}")
+        if "budget restore" in local:
+            Path(environment["DPBAYES_LEDGER"]).unlink()
+        run_shell(local, tmp_path, environment)
+
+
+def test_no_example_states_an_unknown_option() -> None:
+    """The command lines of all ``sh`` blocks are parsed as the program would parse them; nothing is run."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for block in blocks(str(path.relative_to(ROOT)), "sh"):
+            for line in block.replace("\\\n", "").splitlines():
+                for words in re.findall(r"(?:^|[/ ])dpbayes ((?:'[^']*'|\"[^\"]*\"|[^|&>#'\"])*)", line):
+                    parse_as_command(shlex.split(words.split("   ")[0]))
+
+
+def parse_as_command(words: list[str]) -> None:
+    """Parse the words after ``dpbayes``; raise a usage error if there is no such command or option."""
+    context = click.Context(cli, info_name="dpbayes")
+    command: click.Command = cli
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words[0])
+        assert found is not None, words
+        command, words = found, words[1:]
+        context = click.Context(command, context, resilient_parsing=False)
+    command.parse_args(click.Context(command, context), list(words))
 
 
 @pytest.mark.slow

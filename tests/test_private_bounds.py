@@ -45,10 +45,11 @@ def test_both_steps_are_charged_once_and_replayed(dpbayes: Cli, place: Path) -> 
     assert not other["already_charged"]
 
 
+@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize(
     ("arguments", "account", "kind"),
     [
-        ([*MONTHS, "--eps", "1"], (), "pure"),
+        pytest.param([*MONTHS, "--eps", "1"], (), "pure", marks=pytest.mark.slow),
         pytest.param(
             [*AGE, "--eps", "1", "--neighbors", "add-remove"],
             ("--epsilon", "3", "--neighbors", "add-remove"),

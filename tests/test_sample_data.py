@@ -39,6 +39,7 @@ def test_every_region_switches_once_for_good_around_september_2007(event_log: Mo
     assert early == {region: length for region, (_, length) in event_log.SPELLS.items()}
 
 
+@pytest.mark.slow
 def test_counts_are_skewed(event_log: ModuleType, records: list[dict[str, str]]) -> None:
     assert len(records) == event_log.N_RECORDS
     counts = Counter((record["region"], record["month"]) for record in records)
@@ -48,6 +49,7 @@ def test_counts_are_skewed(event_log: ModuleType, records: list[dict[str, str]])
     assert (regions[0], regions[-1]) == (1792, 87474)
 
 
+@pytest.mark.slow
 def test_events_depend_on_the_state(event_log: ModuleType, records: list[dict[str, str]]) -> None:
     """Shares within 5 standard errors (false-fail 6e-7 each), with more than 100,000 records in each state."""
     states = event_log.states()

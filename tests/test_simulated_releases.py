@@ -103,6 +103,7 @@ def test_the_normal_approximation_is_close_to_the_chain(model: str, target: dict
     assert drawn.std(axis=0) / sd == pytest.approx(np.ones(3), abs=0.2)
 
 
+@pytest.mark.slow
 def test_a_short_warm_up_gives_the_same_widths() -> None:
     """16 releases: the ratio of the median widths is off by 15 % with probability below 1e-4 (sd 3 %)."""
     planned = price(build_spec(NORMAL), 300)
@@ -132,7 +133,7 @@ def test_simulations_at_two_costs_see_the_same_data() -> None:
 def test_means_of_simulated_data_sets_are_inside_the_bounds() -> None:
     """The prior puts 37 % of the rates above the bound: nine in ten data sets gave at most 310, not 4."""
     rates = {"model": "gamma-poisson", "domain": {"upper": 100}, "privacy": {"epsilon": "0.5"}}
-    expected = plan_mechanism(build_spec(rates), 300, SimulationEffort(trials=40)).expected
+    expected = plan_mechanism(build_spec(rates), 300, SimulationEffort(trials=12)).expected
     assert expected is not None
     interval = expected.intervals["rate"]
     assert interval.width_9_in_10 < 3.0 * interval.width.median

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 class Accounts:
     """A ledger and its accounts.
 
-    >>> ledger = dpb.Ledger("ledger.sqlite")  # doctest: +SKIP
-    >>> ledger.open("clinic", epsilon="3")  # doctest: +SKIP
-    >>> ledger.remaining("clinic")  # doctest: +SKIP
+    >>> ledger = dpb.Ledger("ledger.sqlite")
+    >>> ledger.open("clinic", epsilon="3")
+    {'epsilon': Decimal('3')}
+    >>> ledger.remaining("relapse")
+    {'epsilon': Decimal('2.5')}
 
     Args:
         place: the ledger's file or PostgreSQL address; if None, the default ledger.

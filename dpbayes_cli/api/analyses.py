@@ -30,9 +30,9 @@ def synthesize(
 ) -> SyntheticTables:
     """Draw synthetic tables, each from another posterior draw of a release; they cost nothing more.
 
-    >>> tables = dpb.synthesize("out", datasets=20, bounds={"age": (17, 90)})  # doctest: +SKIP
-    >>> fits = [my_analysis(table) for table in tables]  # doctest: +SKIP
-    >>> dpb.combine([fit.estimate for fit in fits], [fit.se**2 for fit in fits])  # doctest: +SKIP
+    >>> tables = dpb.synthesize("adult", datasets=20, bounds={"age": (17, 90)})
+    >>> ages = [table["age"] for table in tables]
+    >>> mean_age = dpb.combine([age.mean() for age in ages], [age.var() / len(age) for age in ages])
 
     Args:
         release: a release, or the directory of a bundle.
@@ -69,8 +69,8 @@ def analyze(
 ) -> Analyzed:
     """Compute a regression, a mean, a table or a correlation on the joint law of every posterior draw of a release.
 
-    >>> dpb.analyze("out", "income ~ age + sex", bounds={"age": (17, 90)}).to_pandas()  # doctest: +SKIP
-    >>> dpb.analyze("out", mean="income", by="sex")  # doctest: +SKIP
+    >>> regression = dpb.analyze("adult", "income ~ age + sex", bounds={"age": (17, 90)})
+    >>> shares = dpb.analyze("adult", mean="income", by="sex").to_pandas()
 
     Args:
         release: a release, or the directory of a bundle.

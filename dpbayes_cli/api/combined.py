@@ -37,10 +37,9 @@ def combine(
 ) -> CombinedEstimates:
     """Combine the analyses of m synthetic tables, which were drawn from m posterior draws.
 
-    >>> import dpbayes_cli as dpb
     >>> dpb.combine([0.30, 0.34, 0.29, 0.35], [0.0004, 0.0004, 0.0005, 0.0004])
        estimate       low      high    within   between
-    0      0.32  0.224193  0.415807  0.000425  0.000867
+    0      0.32  0.216605  0.423395  0.000425  0.000867
 
     The rule ``rubin`` is for tables about as large as the original. The posterior of the quantity Q given the variance
     B of the tables' estimates is normal around their mean, with variance T = (1 + 1/m) B - v, where v is the mean of

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.api.accounts import Accounts
 from dpbayes_cli.api.posterior import Inferred
 from dpbayes_cli.api.request import PlannedRequest, Request, plan
-from dpbayes_cli.base.numeric import Number, as_decimal
 from dpbayes_cli.bundle.read import Bundle, analysis_of, read_bundle
 from dpbayes_cli.core.choice import MechanismChoice, as_texts
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -109,7 +108,9 @@ def release(
     """Release a private posterior of data, or show an earlier release of the same request again, free.
 
     >>> release = dpb.release("relapse.csv", dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon="0.5"),
-    ...                       ledger="ledger.sqlite", account="relapse", out="out")  # doctest: +SKIP
+    ...                       ledger="ledger.sqlite", account="relapse", out="out")
+    >>> release.remaining
+    {'epsilon': Decimal('2.5')}
 
     Args:
         data: a path, a list of paths, the address of a table, or a pandas, Polars or Arrow table. For a table in
@@ -133,7 +134,7 @@ def release(
         DpbayesError: see ``errors``; after a charge, repeating the call finishes the release.
 
     Privacy: the guarantee of the plan; see ``workflow.release``.
-    Source: see ``workflow.release``.
+    Source: docs/explanation/guarantee.md; docs/reference/ledger.md (what is charged when).
     """
     from dpbayes_cli.base.process_hardening import disable_core_dumps
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
@@ -161,6 +162,9 @@ def _place(data: Data) -> str | Location:
 def load_bundle(path: str | Path) -> ReleasedBundle:
     """Return a release on disk.
 
+    >>> dpb.load_bundle("out").guarantee.epsilon
+    Decimal('0.5')
+
     Raises:
         OutputError: there is no bundle at this path.
         VerificationError: the bundle holds no valid release document.
@@ -181,7 +185,9 @@ def infer(
 ) -> Inferred:
     """Compute the posterior again with another prior, more samples or another method, at no privacy cost.
 
-    >>> posterior = dpb.infer("out", prior={"alpha": 2, "beta": 5}, draws=10_000, seed=1)  # doctest: +SKIP
+    >>> posterior = dpb.infer("out", prior={"alpha": 2, "beta": 5}, draws=10_000, seed=1)
+    >>> posterior.to_pandas().shape
+    (10000, 1)
 
     Args:
         release: a release, or the directory of a bundle.
@@ -217,6 +223,10 @@ def predict(
     The columns are the keys of ``dpbayes predict --json``. For a target with classes, ``probabilities`` is in the order
     in which the spec states the classes.
 
+    >>> predicted = dpb.predict("adult", "people.csv")
+    >>> list(predicted.columns)
+    ['label', 'probabilities']
+
     Args:
         release: a release, or the directory of a bundle.
         data: a path, or a pandas, Polars or Arrow table. For groups it may be None; the rows are then the groups, and
@@ -249,6 +259,10 @@ def predict(
 def evaluate(release: Released, data: Data, target: str | None = None, **layout: Any) -> dict[str, Any]:
     """Return scores of the predictions on labeled records. NOT PRIVATE, unless the records are public.
 
+    >>> scores = dpb.evaluate("adult", "people.csv")
+    >>> scores["records"]
+    200
+
     Args:
         release, data, target, layout: see ``predict``.
 
@@ -265,6 +279,9 @@ def evaluate(release: Released, data: Data, target: str | None = None, **layout:
 
 def verify(release: Released, ledger: Accounts | str | Path | None = None, *, with_ledger: bool = True) -> list[str]:
     """Return the faults that verification finds in a bundle; empty if there are none.
+
+    >>> dpb.verify("out", "ledger.sqlite")
+    []
 
     Args:
         release: a release, or the directory of a bundle.
@@ -283,6 +300,10 @@ def verify(release: Released, ledger: Accounts | str | Path | None = None, *, wi
 def report(release: Released, form: str = "html") -> str:
     """Return the report of a release in the form ``html`` or ``markdown``.
 
+    >>> page = dpb.report("out")
+    >>> page.startswith("<!DOCTYPE html>")
+    True
+
     Raises:
         ValueError: there is no such form.
     """
@@ -297,41 +318,6 @@ def report(release: Released, form: str = "html") -> str:
 
         return report_markdown(contents.document).decode("utf-8")
     raise ValueError(f"there is no form {form!r}; expected html or markdown")
-
-
-def compose(*parts: Guarantee | PlannedRequest | ReleasedBundle | Number) -> Guarantee:
-    """Return the guarantee of several releases together; all of them must have been fixed in advance.
-
-    >>> import dpbayes_cli as dpb
-    >>> request = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon="0.5"))
-    >>> str(dpb.compose(request, request, 0.25).epsilon)
-    '1.25'
-
-    Args:
-        parts: guarantees, planned requests, releases, or numbers; a number is the epsilon of pure DP.
-
-    Raises:
-        SpecError: an epsilon is outside 1e-12 to 1000, or the cost of a request depends on the number of records.
-        ValueError: a part is not a number.
-
-    Privacy: see ``Composition``; a ledger is needed for releases that are chosen adaptively.
-    Source: Dwork, Rothblum and Vadhan 2010; Mironov 2017.
-    """
-    from dpbayes_cli.privacy.composition import compose as compose_guarantees
-
-    return compose_guarantees(map(_guarantee_of, parts))
-
-
-def _guarantee_of(part: Guarantee | PlannedRequest | ReleasedBundle | Number) -> Guarantee:
-    if isinstance(part, Guarantee):
-        return part
-    if isinstance(part, PlannedRequest):
-        return part.guarantee()
-    if isinstance(part, ReleasedBundle):
-        return part.guarantee
-    from dpbayes_cli.privacy.kinds import PureDP
-
-    return PureDP(as_decimal(part))
 
 
 def load_release(release: Released) -> ReleasedBundle:

@@ -72,7 +72,6 @@ class PlannedRequest:
 def plan(model: Request, mechanism: MechanismChoice | None = None, **keys: Any) -> PlannedRequest:
     """Return a release request with its privacy cost, without data.
 
-    >>> import dpbayes_cli as dpb
     >>> request = dpb.plan(dpb.models.BetaBernoulli(alpha=1, beta=1), dpb.mechanisms.Laplace(epsilon="0.5"))
     >>> str(request.guarantee().epsilon)
     '0.5'

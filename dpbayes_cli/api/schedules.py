@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 class ScheduledReleases:
     """Releases that a file lists in advance, which are priced together and charged once.
 
-    >>> nights = dpb.Schedule("nights.yaml", "ledger.sqlite")  # doctest: +SKIP
-    >>> nights.check().cost.epsilon  # doctest: +SKIP
-    >>> nights.open()  # doctest: +SKIP
-    >>> nights.run()  # doctest: +SKIP
+    >>> nights = dpb.Schedule("nights.yaml", "ledger.sqlite")
+    >>> nights.check().fits  # reads no data, charges nothing
+    True
+    >>> nights.open()  # charges the whole total, once
+    True
+    >>> list(nights.run())  # releases what is due
+    ['relapse-1']
 
     Args:
         file: the file of the schedule.
@@ -86,7 +89,7 @@ class ScheduledReleases:
             DpbayesError: see ``errors``; a repeated call finishes what was begun.
 
         Privacy: the account admits each release that was priced, once, and nothing else.
-        Source: see ``workflow.schedule``.
+        Source: docs/how-to/schedules.md (why one charge pays for all).
         """
         from dpbayes_cli.base.process_hardening import disable_core_dumps
         from dpbayes_cli.workflow.schedule import choose_by_name, release_listed

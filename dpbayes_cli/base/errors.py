@@ -18,13 +18,23 @@ _MAX_CHARGES = 20  # the largest number of releases that a message lists
 
 
 class DpbayesError(Exception):
-    """The root of all errors: a message for the user, and a hint (or an empty text) on what to do next."""
+    """The root of all errors: a message for the user, and a hint (or an empty text) on what to do next.
+
+    >>> request = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=5))
+    >>> try:
+    ...     dpb.release("relapse.csv", request, ledger="ledger.sqlite")
+    ... except dpb.errors.BudgetError as error:
+    ...     print(error.hint)
+    ask for less, or raise the total: dpbayes budget amend relapse --epsilon TOTAL --reason TEXT
+    """
 
     exit_code: ClassVar[int] = 1  # the status with which the process ends
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message, self.hint = message, hint
+        if hint:
+            self.add_note(f"Hint: {hint}")  # a traceback in a notebook prints it
 
     @property
     def details(self) -> list[str]:

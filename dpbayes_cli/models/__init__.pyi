@@ -48,7 +48,18 @@ def LinearRegression(
     spread: Any = None,
 ) -> ModelChoice: ...
 def LogisticRegression(
-    *, target: Any = None, features: Any = None, intercept: Any = None, norm: Any = None, precision: Any = None
+    *,
+    target: Any = None,
+    features: Any = None,
+    intercept: Any = None,
+    norm: Any = None,
+    precision: Any = None,
+    law: Any = None,
+    freedom: Any = None,
+    mean: Any = None,
+    scale: Any = None,
+    correlations: Any = None,
+    origin: Any = None,
 ) -> ModelChoice: ...
 def MultivariateNormal(
     *,
@@ -84,6 +95,20 @@ def NormalMean(
     mean: Any = None,
     prior_variance: Any = None,
 ) -> ModelChoice: ...
+def PoissonRegression(
+    *,
+    target: Any = None,
+    features: Any = None,
+    intercept: Any = None,
+    norm: Any = None,
+    precision: Any = None,
+    law: Any = None,
+    freedom: Any = None,
+    mean: Any = None,
+    scale: Any = None,
+    correlations: Any = None,
+    origin: Any = None,
+) -> ModelChoice: ...
 def ProbitRegression(
     *,
     target: Any = None,
@@ -92,6 +117,12 @@ def ProbitRegression(
     norm: Any = None,
     likelihood: Any = None,
     precision: Any = None,
+    law: Any = None,
+    freedom: Any = None,
+    mean: Any = None,
+    scale: Any = None,
+    correlations: Any = None,
+    origin: Any = None,
 ) -> ModelChoice: ...
 def QuantileRegression(
     *,

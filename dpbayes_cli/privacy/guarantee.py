@@ -39,7 +39,7 @@ class Guarantee(ABC):
     """A guarantee of differential privacy under the neighbor relation that the account and the release state.
 
     Privacy: every number that a guarantee returns is an upper bound on the privacy loss of its mechanism.
-    Source: derived here.
+    Source: docs/explanation/guarantee.md; docs/explanation/budgets.md.
     """
 
     kind: ClassVar[str]
@@ -101,7 +101,6 @@ class Guarantee(ABC):
     def epsilon_at(self, delta: Number) -> Decimal:
         """Return the smallest epsilon for which (epsilon, delta)-DP is proved; infinite if there is none.
 
-        >>> import dpbayes_cli as dpb
         >>> cost = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Gaussian(rho="0.005")).guarantee()
         >>> f"{cost.epsilon_at('1e-6'):.3f}"
         '0.430'
@@ -111,7 +110,6 @@ class Guarantee(ABC):
     def delta_at(self, epsilon: Number) -> Decimal:
         """Return the smallest delta for which (epsilon, delta)-DP is proved; 1 if there is none.
 
-        >>> import dpbayes_cli as dpb
         >>> cost = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Gaussian(rho="0.005")).guarantee()
         >>> f"{cost.delta_at(0.5):.0e}"
         '4e-8'

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import ast
 import doctest
+import shutil
 import subprocess
 import sys
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pytest
 
 import dpbayes_cli as dpb
-from dpbayes_cli.api import released, request
+from dpbayes_cli.api import accounts, analyses, combined, composed, released, request, schedules
+from dpbayes_cli.base import errors
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.privacy import guarantee
-from tests.conftest import Cli
+from tests.conftest import SAMPLE_DATA, Cli
 from tests.tools.write_stubs import KINDS, PACKAGE, stub
 
 ROWS = pd.DataFrame({"relapsed": ["1", "0", "1", "1", "0", "1", "0", "1"] * 25})
@@ -158,9 +161,54 @@ def test_the_stub_of_the_package_names_what_is_exported() -> None:
     assert all(getattr(dpb, name) is not None for name in dpb.__all__)
 
 
-def test_examples_in_docstrings_run() -> None:
-    for module in (request, released, guarantee):
-        assert doctest.testmod(module).failed == 0
+EXAMPLE_FILES = {
+    "people.csv": "age,sex,income\n" + "30,f,low\n60,m,high\n50,f,high\n20,m,low\n" * 50,
+    "nights.yaml": """
+        account: nights
+        epsilon: 3
+        delta: 1e-6
+        releases:
+          - name: relapse
+            times: 2
+            data: clinic.csv
+            spec: {model: beta-bernoulli, column: relapse, privacy: {epsilon: 0.1}}
+    """,
+}
+"""What the examples in docstrings read, besides the sample data."""
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the files, the releases and the ledger of the examples in docstrings."""
+    place = tmp_path_factory.mktemp("examples")
+    for name in ("relapse.csv", "clinic.csv"):
+        shutil.copy(SAMPLE_DATA / name, place)
+    for name, text in EXAMPLE_FILES.items():
+        (place / name).write_text(text)
+    ledger = dpb.Ledger(place / "ledger.sqlite")
+    dpb.release(place / "relapse.csv", dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon="0.5"), ledger=ledger,
+                account="relapse", out=place / "out")  # fmt: skip
+    variables = {"age": {"cuts": [40]}, "sex": {"values": ["f", "m"]}, "income": {"values": ["low", "high"]}}
+    model = dpb.models.NaiveBayes(target="income", variables=variables)
+    dpb.release(place / "people.csv", model, dpb.mechanisms.Laplace(epsilon="3"), ledger=ledger, out=place / "adult")
+    return place
+
+
+@pytest.mark.parametrize(
+    "module",
+    [accounts, analyses, combined, composed, errors, guarantee, released, request, schedules],
+    ids=lambda each: each.__name__,
+)
+def test_examples_in_docstrings_run(module: ModuleType, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(examples)
+    result = doctest.testmod(module, extraglobs={"dpb": dpb})
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_every_exported_function_has_an_example() -> None:
+    exported = [getattr(dpb, name) for name in dpb.__all__]
+    assert [each.__name__ for each in exported if not isinstance(each, ModuleType) and ">>>" not in each.__doc__] == []
 
 
 def test_guarantees_take_texts_floats_and_decimals() -> None:

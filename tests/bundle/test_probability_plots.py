@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dpbayes_cli.bundle.report.probability_plots import (
     MAX_EMISSIONS,
@@ -73,6 +74,7 @@ def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
     assert picture.caption == "Posterior means and 90 % intervals of the probabilities of type in each state."
 
 
+@pytest.mark.slow
 def test_many_states_and_values_plot_the_first_and_the_likeliest() -> None:
     cells = cells_of((10, 40))
     picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")

@@ -81,6 +81,7 @@ def test_strengths_and_runs_by_hand() -> None:
     assert "Overall, the most likely state is state 1 in 50 %, state 2 in 50 % of the steps." in picture.svg
 
 
+@pytest.mark.slow
 def test_many_sequences_and_steps_show_the_first() -> None:
     picture = picture_of(MAX_SEQUENCES + 5, MAX_STEPS + 1, 3)
     check_picture(picture, labelled=True)

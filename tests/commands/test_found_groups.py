@@ -32,6 +32,7 @@ def visits(place: Path) -> None:
     (place / "visits.csv").write_text("\n".join(["city,back", *rows]) + "\n")
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_keys_are_published_if_they_have_enough_records(
     dpbayes: Cli, visits: None, place: Path, ledger_path: Path
 ) -> None:

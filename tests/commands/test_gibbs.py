@@ -64,7 +64,11 @@ def data(place: Path, dpbayes: Cli) -> dict[str, Path]:
 
 @pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize(
-    ("spec", "kernel"), [(HMM, "gibbs"), (MIXTURE, "annealed")], ids=["hmm, gibbs", "mixture, annealed"]
+    ("spec", "kernel"),
+    [
+        pytest.param(HMM, "gibbs", id="hmm, gibbs"),
+        pytest.param(MIXTURE, "annealed", id="mixture, annealed", marks=pytest.mark.slow),
+    ],
 )
 def test_the_ledger_holds_what_was_planned(
     dpbayes: Cli, data: dict[str, Path], ledger_path: Path, spec: dict[str, Any], kernel: str

@@ -57,7 +57,7 @@ def spec_of(model: str, **more: Any) -> dict[str, Any]:
     return {**fixed, **named, **more}
 
 
-LONG = {"multivariate-normal"}
+LONG = {"multivariate-normal", "normal"}
 """Chains of several numbers: the slow tests release them from the shell."""
 
 

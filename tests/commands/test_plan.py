@@ -120,13 +120,13 @@ def test_an_answer_that_is_worth_nothing_is_said_to_be(
     dpbayes: Cli, place: Path, request_flags: list[str], warning: str
 ) -> None:
     (place / "regression.yaml").write_text(REGRESSION)
-    planned = dpbayes("plan", "--model", *request_flags, "--records", "100", "--trials", "8", "--json").json
+    planned = dpbayes("plan", "--model", *request_flags, "--records", "100", "--trials", "4", "--json").json
     assert any(each.startswith("WARNING: ") and warning in each for each in planned["sentences"])
 
 
 def test_a_regression_states_what_predictions_are_worth(dpbayes: Cli, place: Path) -> None:
     (place / "regression.yaml").write_text(REGRESSION.replace("0.05", "1"))
-    planned = dpbayes("plan", "--spec", "regression.yaml", "--records", "5000", "--trials", "8", "--json").json
+    planned = dpbayes("plan", "--spec", "regression.yaml", "--records", "5000", "--trials", "4", "--json").json
     predictions = planned["expected"]["predictions"]
     assert predictions["measure"] == "accuracy"
     assert predictions["guessing_score"] < predictions["score"]["median"] <= predictions["nonprivate_score"] + 0.02

@@ -100,6 +100,7 @@ def test_what_was_released_under_the_former_default_is_shown_again(dpbayes: Cli,
     dpbayes("release", ages, *MEAN, "--prior", "mean=60,variance=1600", "--out", "stated").exits(5, "another prior")
 
 
+@pytest.mark.slow
 def test_what_the_former_mechanism_released_is_shown_again(dpbayes: Cli, place: Path, earlier: Earlier) -> None:
     (place / "ill.csv").write_text("ill,dose\n" + "no,0.2\nyes,0.7\n" * 50)
     (place / "ill.yaml").write_text(

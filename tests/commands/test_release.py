@@ -225,7 +225,8 @@ def test_a_bundle_written_by_a_racing_process_is_recognized(
 
 CHAINS = {
     "abalone-linear-regression", "adult-bayes-net", "adult-employers", "adult-income", "adult-naive-bayes",
-    "adult-occupations", "clinic-age", "clinic-age-months", "clinic-age-private-bounds", "clinic-classes", "events-hmm",
+    "adult-occupations", "adult-tree", "clinic-age", "clinic-age-months", "clinic-age-private-bounds", "clinic-classes",
+    "clinic-regression", "events-hmm",
 }  # fmt: skip
 """Configs whose posteriors take several seconds."""
 
@@ -284,6 +285,7 @@ def test_scripts_get_the_number_that_the_sentence_states(dpbayes: Cli, place: Pa
     assert "before its numbers beyond 0 to 10000 are moved to the nearer bound:" in shown
 
 
+@pytest.mark.slow
 def test_the_table_keeps_estimate_and_interval_of_large_numbers(
     dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ from dpbayes_cli.sources.source_for import source_for
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.simulated_releases import simulate_with_private_bounds
+from tests.conftest import often
 from tests.exact_laws import weights_of
 from tests.mechanisms.log_ratios import worst
 from tests.statistical import assert_follows, assert_uniform
@@ -74,7 +75,7 @@ def utilities(data: Data, quantile: Fraction) -> list[Fraction]:
     return [-abs(sum(code <= edge for code in valid) - quantile * len(valid)) for edge in range(5)]
 
 
-@pytest.mark.parametrize("quantile", QUANTILES, ids=str)
+@pytest.mark.parametrize("quantile", often(QUANTILES, 2), ids=str)
 @pytest.mark.parametrize(("records", "neighbors"), RELATIONS)
 def test_one_record_moves_the_utility_by_at_most_its_sensitivity(
     records: str, neighbors: Neighbors, quantile: Fraction

@@ -69,6 +69,7 @@ def test_a_claim_that_does_not_hold_is_told_and_is_no_failure(dpbayes: Cli, plac
     }
 
 
+@pytest.mark.slow
 def test_a_figure_is_stamped_in_every_format() -> None:
     figure = stamped_panels([("a",), ("b",), ("c",)], 2, lambda axes, name: axes.set_title(name), "one")
     files = figure_files({"one": figure}, ("svg", "png"))

@@ -87,6 +87,7 @@ def curve(n: list[str], epsilon: str = "0.1") -> Any:
     return study, results_of(study)
 
 
+@pytest.mark.slow
 def test_laplace_noise_overtakes_where_the_paper_says() -> None:
     """At n = 1 the errors differ by 0.01, at 30 by 0.09, with standard errors of 0.01: false fail 1e-8, seed fixed."""
     study, results = curve(["1", "30", "300"])
@@ -102,6 +103,7 @@ def test_laplace_noise_overtakes_where_the_paper_says() -> None:
     assert {"l1", "charge"} == set(study.figures(results))
 
 
+@pytest.mark.slow
 def test_samples_that_are_never_overtaken_are_told() -> None:
     study, results = curve(["30", "60"])
     for each in results:

@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_opened_for_its_digest_is_not_published_without_it
     assert dpbayes("verify", "out").code == 0
 
 
-@pytest.mark.parametrize("kibibytes", often([0, 8, 18], 2))
+@pytest.mark.parametrize("kibibytes", often([8, 0, 18], 3))
 def test_a_full_disk_is_reported_and_the_release_finished_later(
     kibibytes: int, coin: Path, dpbayes: Cli, place: Path
 ) -> None:

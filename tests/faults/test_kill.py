@@ -32,10 +32,9 @@ def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: P
     assert summary["runs"] == summary["steps"] ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.faults
-@pytest.mark.parametrize(
-    "kind", ["adopt", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("anchor", "move", "backup", "salvage"))]
-)
+@pytest.mark.parametrize("kind", ["adopt", "anchor", "move", "backup", "salvage"])
 def test_upkeep_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
     summary = summary_of("keeping", kind, tmp_path / "faults")
     assert summary["steps"] >= 8

@@ -89,7 +89,9 @@ def assert_calibrated(
     assert_uniform([quantile_of(theta, observation, rng) for theta, observation in simulated], FALSE_FAIL)
 
 
-@pytest.mark.parametrize(("name", "complete", "n", "epsilon"), [cell for cell in CELLS if cell[2:] == (100, "0.1")])
+@pytest.mark.parametrize(
+    ("name", "complete", "n", "epsilon"), often([cell for cell in CELLS if cell[2:] == (100, "0.1")], 2, several=True)
+)
 def test_noise_aware_posteriors_are_calibrated(name: str, complete: bool, n: int, epsilon: str) -> None:
     assert_calibrated(name, complete, n, epsilon)
 
@@ -118,7 +120,7 @@ def test_posteriors_under_gaussian_noise_are_calibrated(name: str, n: int, compl
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("complete", often([True, False], 2))
 def test_naive_posteriors_are_not_calibrated(name: str, complete: bool) -> None:
     """So these tests can see a miscalibration."""
     rng, values = np.random.default_rng(8), []

@@ -16,6 +16,7 @@ from dpbayes_cli.inference.counts.infer_counts import infer_counts
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from tests.conftest import often
 from tests.statistical import assert_follows, assert_means
 
 DRAWS = 60_000
@@ -99,7 +100,7 @@ SMALL_TOTALS = [
 ]
 
 
-@pytest.mark.parametrize("case", SMALL_TOTALS)
+@pytest.mark.parametrize("case", often(SMALL_TOTALS, 2))
 def test_convolution_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
     counts = draw_convolution(case, DRAWS, np.random.default_rng(21))
     assert counts is not None

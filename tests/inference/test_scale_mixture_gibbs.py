@@ -22,6 +22,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
+from tests.conftest import often
 from tests.inference.sum_cells import (
     EPSILONS,
     FALSE_FAIL,
@@ -170,9 +171,7 @@ class Joint:
         return by_name
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.slow) if "trajectories" in case else case for case in GEWEKE]
-)
+@pytest.mark.parametrize("case", often(GEWEKE, 4))
 def test_the_kernel_keeps_the_joint_law(case: str) -> None:
     p_values = Joint(case).p_values()
     assert min(p_values.values()) >= FALSE_FAIL / len(p_values), p_values

@@ -19,6 +19,7 @@ from dpbayes_cli.inference.tables.table_layout import TableLayout
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.conftest import often
 from tests.inference.table_cells import (
     GAUSSIAN,
     LAPLACE,
@@ -105,7 +106,7 @@ LATTICES = [
 ]
 
 
-@pytest.mark.parametrize("table", LATTICES, ids=lambda table: table.total.kind)
+@pytest.mark.parametrize("table", often(LATTICES, 2), ids=lambda table: table.total.kind)
 def test_a_lattice_is_as_good_as_exact_integers_where_rows_are_many_steps_long(
     table: NoisyTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,7 +202,7 @@ def odd_tables() -> dict[str, NoisyTable]:
     }
 
 
-@pytest.mark.parametrize("name", list(odd_tables()))
+@pytest.mark.parametrize("name", often(odd_tables(), 2))
 def test_any_noisy_counts_give_possible_draws_and_a_finite_posterior(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

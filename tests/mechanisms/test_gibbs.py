@@ -198,6 +198,7 @@ def test_updates_are_drawn_from_their_laws(model: LatentVariables) -> None:
     assert_follows([rows.index(one) * len(rows) + rows.index(other) for one, other in pairs], np.arange(len(law)), law)
 
 
+@pytest.mark.slow
 def test_a_chain_recovers_the_hidden_states_at_a_large_epsilon() -> None:
     """Two states far apart: at a likelihood power of one the chain tells them apart, and numbers them by frequency."""
     model = hmm(sequences=3, steps=8, sizes=(2, 2))

@@ -30,6 +30,7 @@ from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.secret_normals import rounded_normals
 from dpbayes_cli.spec.release_spec import build_spec
+from tests.conftest import often
 
 NUMBER = NumericColumn("x", -1.0, 3.0, 8)
 TEXT = Column("z", ("a", "b", "c"))
@@ -72,7 +73,9 @@ def random_codes(n: int, seed: int, *sizes: int) -> Integers:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize(("norm", "loss"), [(None, LOSSES[0]), (0.7, LOSSES[0]), (None, LOSSES[2])])
+@pytest.mark.parametrize(
+    ("norm", "loss"), often([(0.7, LOSSES[0]), (None, LOSSES[0]), (None, LOSSES[2])], 2, several=True)
+)
 def test_a_records_integers_depend_on_the_record_alone(sparse: bool, norm: float | None, loss: CurvedLoss) -> None:
     wide = Column("w", tuple(map(str, range(40)))) if sparse else TEXT
     rows = rows_of(NUMBER, wide, norm=norm, loss=loss)
@@ -172,7 +175,8 @@ def test_each_round_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    "policy", [ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3), RecordPolicy(Neighbors.ADD_REMOVE, "no", 3)]
+    "policy",
+    often([ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3), RecordPolicy(Neighbors.ADD_REMOVE, "no", 3)], 2),
 )
 def test_points_do_not_depend_on_a_private_number_of_records(
     policy: RecordPolicy, monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,7 @@ from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.conftest import often
 from tests.exact_laws import probability, weights_of
 from tests.mechanisms.log_ratios import worst
 from tests.mechanisms.one_parameter import ONE_PARAMETER, sums
@@ -47,7 +48,7 @@ def sampler_of(model: Any, **changes: Any) -> ScalarSampler:
 
 
 @pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
+@pytest.mark.parametrize("epsilon", often(["20", "0.1", "1"], 3))
 @pytest.mark.parametrize(("model", "support"), ONE_PARAMETER)
 def test_no_pair_of_neighbors_exceeds_the_charge(
     model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, power_applies_to: Any
@@ -201,6 +202,7 @@ def test_a_curve_carries_the_error_of_its_floats() -> None:
         assert largest_divergence(laws, order) <= float(plan.guarantee.rdp(Decimal(order)))
 
 
+@pytest.mark.slow
 def test_the_moments_of_a_lattice_are_those_of_its_law_where_shares_are_cut() -> None:
     """Many records and categories rarer than the least share: the mode is far from that of each coordinate alone."""
     for counts in [(4_800, 4_800, 400), (5, 3, 0)]:
@@ -215,6 +217,7 @@ def test_the_moments_of_a_lattice_are_those_of_its_law_where_shares_are_cut() ->
         assert sampler.moments(counts)[1] == pytest.approx(math.sqrt(law @ (shares - mean) ** 2), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_sixty_four_shares_are_drawn_in_their_proportion() -> None:
     """The largest vector: exact to 30 digits by symmetry, its first share by its marginal law (false-fail 1e-9)."""
     counts = (40, *range(20), *([10] * 43))

@@ -92,7 +92,10 @@ def test_plug_in_posterior_of_exact_sums_is_conjugate(features: int) -> None:
         assert marginal.sd == pytest.approx(sd, rel=0.03)
 
 
-@pytest.mark.parametrize(("features", "variance"), [(1, None), (1, 1.3), pytest.param(2, None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("features", "variance"),
+    [(1, 1.3), pytest.param(1, None, marks=pytest.mark.slow), pytest.param(2, None, marks=pytest.mark.slow)],
+)
 def test_posterior_without_noise_is_conjugate(features: int, variance: float | None) -> None:
     """2,000 records at epsilon 1,000; the sums' law is normal up to 1/sqrt n. Within a fifth of an sd; a fixed seed."""
     subject, (x, y) = model(features, variance), records(features, 2000)
@@ -230,7 +233,7 @@ def test_intervals_of_slopes_cover_the_truth(kind: str, d: int, n: int, gaussian
     assert covered.mean() == pytest.approx(0.9, abs=4.0 * max(covered.std(), 0.13) / trials**0.5)
 
 
-@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize("gaussian", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_mean_is_as_uncertain_as_its_noise(gaussian: bool) -> None:
     """The target's sum has a uniform prior, so its posterior is that of its noise: sd within a tenth; a fixed seed."""
     subject, (x, y) = model(1), records(1, 20_000)

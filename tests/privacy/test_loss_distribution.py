@@ -30,7 +30,7 @@ from dpbayes_cli.privacy.kinds import (
 )
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.loss_distribution import DominatingPair, dominating_pairs, joint_cost, loss_distribution
-from tests.conftest import cpu_limit
+from tests.conftest import cpu_limit, often
 
 DELTA = Decimal("1e-6")
 
@@ -113,7 +113,7 @@ def test_unequal_changes_are_easier_to_tell_apart(p: Fraction) -> None:
             assert larger >= smaller
 
 
-@pytest.mark.parametrize("scale", [0.7, 3.0])
+@pytest.mark.parametrize("scale", often([0.7, 3.0], 2))
 def test_the_pairs_of_a_shift_dominate_every_change_that_it_majorizes(scale: float) -> None:
     """Three components change by at most 3 each, and by at most 5 together."""
     guarantee = DiscreteLaplace(scale).privacy([(3, 2, 0)])
@@ -199,7 +199,7 @@ def test_equal_scales_change_by_different_amounts() -> None:
     ],
     ids=lambda each: str(each.kind),
 )
-@pytest.mark.parametrize("times", [1, 40, 365])
+@pytest.mark.parametrize("times", often([40, 1, 365], 3))
 def test_the_cost_is_never_above_other_rules_of_composition(guarantee: Guarantee, times: int) -> None:
     cost = joint_cost({guarantee: times}, DELTA)
     other = compose([guarantee] * times).epsilon_at(DELTA)
@@ -266,7 +266,7 @@ def test_no_adaptive_strategy_tells_more_than_the_cost() -> None:
     assert 0.9 * float(delta) < best(epsilons, 0.0) <= float(delta)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", often(range(10), 5))
 def test_the_cost_of_two_kinds_of_counts_is_exact_from_above(seed: int) -> None:
     """The delta at the cost is summed over all numbers of positive losses of both kinds."""
     rng = random.Random(seed)

@@ -16,6 +16,7 @@ from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.privacy import measurements
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from tests.conftest import often
 from tests.statistical import assert_means
 
 LAWS = [DiscreteLaplace(3.0), DiscreteGaussian(3.0)]
@@ -37,7 +38,7 @@ def test_the_pmf_is_that_of_the_discrete_laplace_law(scale: float) -> None:
         assert law.variance == pytest.approx(float(2 * ratio / (1 - ratio) ** 2), rel=1e-9)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", often(LAWS, 2))
 def test_components_are_noised_independently(law: DiscreteLaplace | DiscreteGaussian) -> None:
     """Components of one release, and two releases of the same component."""
     noise = np.array([law.release([100, -50, 7]) for _ in range(4000)]) - np.array([100, -50, 7])

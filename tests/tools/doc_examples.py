@@ -22,10 +22,12 @@ PAGES = (
     "docs/how-to/groups.md",
     "docs/how-to/noisy-tables.md",
     "docs/how-to/private-tree.md",
+    "docs/how-to/regression.md",
     "docs/how-to/synthetic-records.md",
+    "docs/explanation/budgets.md",
 )
-"""The pages whose examples are run."""
-_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""The pages whose sessions and Python examples are run."""
+_BLOCK = re.compile(r"^```(console|python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Command(NamedTuple):

@@ -90,11 +90,11 @@ def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
     rng, noise = np.random.default_rng(5), NOISES[0]
     groups = infer_binary(OBSERVED, (component_noise(noise, 1),) * 2, BinaryPrior(1.0, 1.0, True), rng)
     points = groups.hyperparameters.points
-    logs, means, _, cdfs = enumerate_groups(OBSERVED, noise, points[::4], THRESHOLDS, 40)
-    law = groups.prior.law(points[::4])
-    computed = groups.prior.log_density(points[::4]) + groups.blocks.log_likelihood(law)
-    weights = groups.hyperparameters.weights[::4]
-    is_exact = (weights > 1e-6) & (points[::4, 3] < 8.0)  # larger log shapes count as 8
+    logs, means, _, cdfs = enumerate_groups(OBSERVED, noise, points[::10], THRESHOLDS, 40)
+    law = groups.prior.law(points[::10])
+    computed = groups.prior.log_density(points[::10]) + groups.blocks.log_likelihood(law)
+    weights = groups.hyperparameters.weights[::10]
+    is_exact = (weights > 1e-6) & (points[::10, 3] < 8.0)  # larger log shapes count as 8
     assert np.ptp((computed - logs)[is_exact]) < 1e-4
     summary = groups.summarize(rng)
     mean = weights @ means / weights.sum()
@@ -115,6 +115,7 @@ def test_noise_is_not_taken_for_differences_between_groups() -> None:
     assert low < 0.0509 < high < 0.13
 
 
+@pytest.mark.slow
 def test_summaries_agree_with_draws() -> None:
     rng = np.random.default_rng(6)
     simulated = simulate_groups(40, 20.0, 2.0, rng, phi=np.array([0.2, 0.8]), kappa=20.0)
@@ -184,6 +185,7 @@ def test_extreme_observations_have_finite_posteriors(observed: list[list[int]], 
     assert (posterior.sds > 0).all()
 
 
+@pytest.mark.slow
 def test_categories_have_calibrated_margins() -> None:
     rng = np.random.default_rng(10)
     simulated = simulate_groups(500, 30.0, 2.0, rng, n_categories=3, phi=np.array([0.2, 0.3, 0.5]), kappa=15.0)

@@ -25,6 +25,7 @@ from dpbayes_cli.models.families.normal_numbers import NormalNumbers
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.conftest import often
 from tests.inference.groups.sum_references import (
     dense_grid,
     likelihoods,
@@ -123,6 +124,7 @@ def test_moments_are_those_of_valid_records(name: str, outside: Outside, inside_
         assert u.std() == pytest.approx(float(sd), rel=0.06)
 
 
+@pytest.mark.slow
 def test_nodes_of_sizes_add_up_what_all_integers_add_up() -> None:
     """The law of the sizes may be narrow or wide, the noise too, and the observation may be far from the law."""
     for (mean, shape), scale, seen in itertools.product(
@@ -177,7 +179,7 @@ def test_posteriors_of_small_groups_are_those_of_enumeration(
 
 
 @pytest.mark.parametrize("pooling", ["partial", "none"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, 2))
 def test_every_part_of_the_result(name: str, pooling: Pooling) -> None:
     observation = release_of(name, 12)
     posterior, again = (infer(observation, pooling, 50, np.random.default_rng(0)) for _ in range(2))
@@ -229,7 +231,7 @@ EXTREMES: dict[str, tuple[PoissonCounts, float, list[int], NoiseLaw]] = {
 }
 
 
-@pytest.mark.parametrize("case", EXTREMES)
+@pytest.mark.parametrize("case", often(EXTREMES, 3))
 @pytest.mark.parametrize("pooling", ["partial", pytest.param("none", marks=pytest.mark.slow)])
 def test_extreme_groups_have_finite_posteriors(case: str, pooling: Pooling) -> None:
     family, rate, sizes, noise = EXTREMES[case]

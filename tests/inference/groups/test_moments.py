@@ -61,6 +61,7 @@ def test_the_law_of_the_squares_is_that_of_simulated_groups(noise: NoiseLaw) -> 
     assert scale < 0.9 * exact[:, 1].std() / UNIT, "the noisy sums tell much of the squares"
 
 
+@pytest.mark.slow
 def test_the_standard_deviation_within_groups_is_learned_from_the_squares() -> None:
     rng = np.random.default_rng(2)
     means = rng.normal(5.0, 1.0, 4)

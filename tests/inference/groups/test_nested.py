@@ -103,6 +103,7 @@ def test_cells_of_the_grid_have_the_mass_of_the_law() -> None:
         assert masses @ expit(grid.fine) == pytest.approx(a / (a + b), rel=0.01)
 
 
+@pytest.mark.slow
 def test_summaries_agree_with_joint_draws() -> None:
     """All tolerances are at least five standard errors of 60 joint draws: false-fail rates are below 1e-6."""
     rng = np.random.default_rng(2)

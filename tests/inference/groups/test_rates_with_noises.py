@@ -43,7 +43,7 @@ def test_equal_noise_gives_the_posterior_of_groups() -> None:
     assert posterior.draw(7, np.random.default_rng(2)).shape == (7, 60, 1)
 
 
-@pytest.mark.parametrize("repeats", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.calibration])])
+@pytest.mark.parametrize("repeats", [pytest.param(20, marks=[pytest.mark.slow, pytest.mark.calibration])])
 def test_each_kind_of_noise_is_calibrated_and_one_kind_for_all_is_not(repeats: int) -> None:
     """The limits are 6 standard errors from 0.9, so that this fails without reason with probability below 1e-8."""
     rng = np.random.default_rng(32)

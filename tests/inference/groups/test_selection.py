@@ -84,6 +84,7 @@ def simulate(trials: int, seed: int, *, knows: bool = True) -> Study:
     return Study(inside / n_published, mean, sd, records, float(np.median(ratios)))
 
 
+@pytest.mark.slow
 def test_found_groups_are_not_taken_for_all_groups() -> None:
     """The estimate of two data sets is below half of that of the published groups with a false-fail rate of 1e-4."""
     known, unknown = simulate(2, 5), simulate(2, 5, knows=False)
