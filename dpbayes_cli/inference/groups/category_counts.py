@@ -18,13 +18,13 @@ is 3e-9. All terms are positive, so that no digits are lost.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.convolved_counts import ConvolvedCounts, choose
 from dpbayes_cli.inference.groups.count_axis import make_axis
 
@@ -36,36 +36,6 @@ _LARGEST_STEP, _TAIL_NATS, _TAIL_SDS, _SIZES = 0.5, 20.0, 7.0, 32
 _MORE = 2
 _CHUNK = 1 << 21
 _FLOOR = 1e-280
-
-
-@dataclass(frozen=True, eq=False)
-class CategoryLaw:
-    """The hyperparameters of groups with several categories.
-
-    Attributes:
-        a: the parameters of the Dirichlet law of the category probabilities, shape (n_categories,).
-        mean: the mean number of records of a group.
-        shape: the shape of the number of records.
-    """
-
-    a: Floats
-    mean: float
-    shape: float
-
-    @cached_property
-    def kappa(self) -> float:
-        """The precision of the Dirichlet law."""
-        return float(self.a.sum())
-
-    @cached_property
-    def log_q(self) -> float:
-        """The log of the factor q of the size law."""
-        return float(-np.log1p(self.shape / self.mean))
-
-    @property
-    def is_overdispersed(self) -> bool:
-        """Whether probabilities differ so much between groups that sums over counts must be convolutions."""
-        return self.kappa < self.shape - 1.0
 
 
 class _Terms(NamedTuple):

@@ -21,7 +21,7 @@ from dpbayes_cli.inference.groups.component_noise import REACH_NATS
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.inference.groups.category_counts import CategoryLaw
+    from dpbayes_cli.inference.groups.category_law import CategoryLaw
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
 
 _TILTS = 0.5

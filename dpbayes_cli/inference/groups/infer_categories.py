@@ -21,7 +21,8 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
 from dpbayes_cli.inference.groups.binary import LARGEST, log_correlation_prior
-from dpbayes_cli.inference.groups.category_counts import CategoryCounts, CategoryLaw
+from dpbayes_cli.inference.groups.category_counts import CategoryCounts
+from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.count_tables import CountLaw
 from dpbayes_cli.inference.groups.group_blocks import group_blocks

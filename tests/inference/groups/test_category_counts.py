@@ -9,7 +9,8 @@ import pytest
 from scipy.special import betainc, gammaln
 
 from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
-from dpbayes_cli.inference.groups.category_counts import CategoryCounts, CategoryLaw
+from dpbayes_cli.inference.groups.category_counts import CategoryCounts
+from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.infer_categories import CategoryPrior
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
