@@ -311,6 +311,9 @@ def _compare(described: list[dict[str, Any]]) -> None:
         emit_table(columns, rows, optional=("coverage",))
         total = _amounts_text(_approximate(planned[0])["total"])
         emit(f"times: how many such releases a new account of {total} pays for")
+        affordable = [each for each in planned if each["expected"] and not each["costs_more"]]
+        if len(simulated := [each for each in affordable if each["expected"].get("sd_of") != "estimate"]) > 1:
+            emit(_best_text(*simulated[:2]))
     if planned and verbosity() > 0:
         emit("")
         emit_table(
@@ -329,6 +332,14 @@ def _compare(described: list[dict[str, Any]]) -> None:
         refusals.setdefault(each["refused"], []).append(each["mechanism"])
     for reason, names in refusals.items():
         emit(f"\nnot possible: {', '.join(names)}: {reason}")
+
+
+def _best_text(first: dict[str, Any], second: dict[str, Any]) -> str:
+    """Return by how much the first mechanism's posterior is narrower than the second one's."""
+    less = 100.0 * (1.0 - first["expected"]["posterior_sd"] / second["expected"]["posterior_sd"])
+    if less < 1.0:
+        return f"{first['mechanism']} and {second['mechanism']} tell about equally much"
+    return f"{first['mechanism']} tells most: its sd is {less:.0f} % smaller than that of {second['mechanism']}"
 
 
 def _prices(described: dict[str, Any]) -> list[str]:
