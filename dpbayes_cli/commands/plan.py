@@ -287,6 +287,8 @@ def _show_widths(intervals: dict[str, Any]) -> None:
 
 
 def _compare(described: list[dict[str, Any]]) -> None:
+    from dpbayes_cli.workflow.plan_sentences import best_sentence
+
     rows, planned = [], [each for each in described if "refused" not in each]
     for sentence in described[0].get("sentences", []):
         emit(fill(f"{described[0]['mechanism']}: {sentence}", _COLUMNS))
@@ -311,9 +313,8 @@ def _compare(described: list[dict[str, Any]]) -> None:
         emit_table(columns, rows, optional=("coverage",))
         total = _amounts_text(_approximate(planned[0])["total"])
         emit(f"times: how many such releases a new account of {total} pays for")
-        affordable = [each for each in planned if each["expected"] and not each["costs_more"]]
-        if len(simulated := [each for each in affordable if each["expected"].get("sd_of") != "estimate"]) > 1:
-            emit(_best_text(*simulated[:2]))
+        if best := best_sentence(planned):
+            emit(best)
     if planned and verbosity() > 0:
         emit("")
         emit_table(
@@ -332,14 +333,6 @@ def _compare(described: list[dict[str, Any]]) -> None:
         refusals.setdefault(each["refused"], []).append(each["mechanism"])
     for reason, names in refusals.items():
         emit(f"\nnot possible: {', '.join(names)}: {reason}")
-
-
-def _best_text(first: dict[str, Any], second: dict[str, Any]) -> str:
-    """Return by how much the first mechanism's posterior is narrower than the second one's."""
-    less = 100.0 * (1.0 - first["expected"]["posterior_sd"] / second["expected"]["posterior_sd"])
-    if less < 1.0:
-        return f"{first['mechanism']} and {second['mechanism']} tell about equally much"
-    return f"{first['mechanism']} tells most: its sd is {less:.0f} % smaller than that of {second['mechanism']}"
 
 
 def _prices(described: dict[str, Any]) -> list[str]:
