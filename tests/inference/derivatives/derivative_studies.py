@@ -38,9 +38,18 @@ class Cell:
     d: int
     n: int
     epsilon: float
+    loss: CurvedLoss = LOGISTIC
 
     def __str__(self) -> str:
-        return f"{self.kind}-d{self.d}-n{self.n}-eps{self.epsilon:g}"
+        family = "counts-" if isinstance(self.loss, CountLoss) else ""
+        return f"{family}{self.kind}-d{self.d}-n{self.n}-eps{self.epsilon:g}"
+
+    @property
+    def prior(self) -> CoefficientLaw:
+        """The default prior of the model."""
+        width, start = self.design().width, self.loss.start()
+        means, scales = (start, *[0.0] * (width - 1)), (2.0 if start else 1.0, *[1.0] * (width - 1))
+        return CoefficientLaw(means, scales)
 
     def kinds(self) -> list[Kind]:
         if self.kind != "mixed":
@@ -83,9 +92,9 @@ def observe(
     outcomes: Floats,
     epsilon: float,
     rng: np.random.Generator,
-    loss: CurvedLoss = LOGISTIC,
-    total: RecordCount | None = None,
-    prior: CoefficientLaw | None = None,
+    loss: CurvedLoss,
+    total: RecordCount | None,
+    prior: CoefficientLaw,
 ) -> NoisyDerivatives:
     """Simulate the release: noisy gradients and Hessians at four points, each the mode given the rounds before."""
     mu = mu_of_statement(epsilon, DELTA)
@@ -94,7 +103,7 @@ def observe(
     observation = NoisyDerivatives(
         design,
         loss,
-        CoefficientLaw.common(width, 1.0) if prior is None else prior,
+        prior,
         empty,
         empty,
         np.empty((0, width, width)),
@@ -128,15 +137,10 @@ def observe(
 
 
 def simulated(
-    cell: Cell,
-    rng: np.random.Generator,
-    loss: CurvedLoss = LOGISTIC,
-    total: RecordCount | None = None,
-    prior: CoefficientLaw | None = None,
+    cell: Cell, rng: np.random.Generator, total: RecordCount | None = None
 ) -> tuple[Floats, NoisyDerivatives]:
     """Draw coefficients from their prior, records and a release; return the coefficients and the observation."""
-    design = cell.design()
-    prior = prior or CoefficientLaw.common(design.width, 1.0)
+    design, loss, prior = cell.design(), cell.loss, cell.prior
     beta = prior.draw(1, rng)[0]
     rows = design.rows(cell.codes(cell.n, rng))
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
@@ -172,19 +176,12 @@ def naive(observation: NoisyDerivatives, rng: np.random.Generator) -> Posterior:
     return infer(observation, "naive", 400, rng, Effort())
 
 
-def study(
-    cell: Cell,
-    trials: int,
-    seed: int,
-    inference: Inference = noise_aware,
-    loss: CurvedLoss = LOGISTIC,
-    prior: CoefficientLaw | None = None,
-) -> Study:
+def study(cell: Cell, trials: int, seed: int, inference: Inference = noise_aware) -> Study:
     """Return the coverage of 90 % intervals, and errors of posterior means."""
     results = []
     for trial in range(trials):
         rng = np.random.default_rng([seed, trial])
-        beta, observation = simulated(cell, rng, loss, None, prior)
+        beta, observation = simulated(cell, rng)
         posterior = inference(observation, rng)
         low, mean, high, sd = (
             np.array([each.quantiles["q05"] for each in posterior.marginals]),
