@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.core.design import DesignMatrix
+from dpbayes_cli.core.design import Design, DesignMatrix
+from dpbayes_cli.core.joint_codes import JointCodes
 from dpbayes_cli.core.losses import Loss
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
@@ -151,19 +152,22 @@ class Gradient:
     """
 
     def __init__(self, matrix: DesignMatrix, loss: Loss, stack: ExitStack, chains: int = 1) -> None:
-        self._loss = loss
-        dense = matrix.rows.design.dense
-        entries = sum(len(y) for _, y in matrix.blocks) * matrix.rows.design.entries_per_row
-        size = min(_DENSE_PIECE if dense else _SPARSE_PIECE, max(1, _MAX_PREDICTORS // chains))
+        self._loss, design = loss, matrix.rows.design
+        entries = sum(len(y) for _, y in matrix.blocks) * design.entries_per_row
+        size = min(_DENSE_PIECE if design.dense else _SPARSE_PIECE, max(1, _MAX_PREDICTORS // chains))
         starts = ((x, y, start) for x, y in matrix.blocks for start in range(0, len(y), size))
-        cut = ((x[start : start + size], y[start : start + size]) for x, y, start in starts)
-        pieces = [(x, x.T if dense else x.T.tocsr(), y) for x, y in cut]
+        cut = [(x[start : start + size], y[start : start + size]) for x, y, start in starts]
         threads = _THREADS if entries > _MIN_PARALLEL_ENTRIES else 1
         self._map: Any = map
         if threads > 1:
             from concurrent.futures import ThreadPoolExecutor
 
             self._map = stack.enter_context(ThreadPoolExecutor(threads)).map
+        if design.dense:
+            pieces: list[tuple[Any, Floats]] = cut
+        else:
+            n_records = sum(len(y) for _, y in cut)
+            pieces = [*_joint_pieces(design, cut, min(size, math.ceil(n_records / threads)))]
         ends = np.linspace(0, len(pieces), threads + 1).astype(int)
         self._groups = [pieces[start:end] for start, end in itertools.pairwise(ends)]
 
@@ -172,13 +176,15 @@ class Gradient:
         single = w.shape[1] == 1
         points = w[:, 0] if single else w
 
-        def group_gradient(pieces: list[tuple[Any, Any, Floats]]) -> Floats:
+        def group_gradient(pieces: list[tuple[Any, Floats]]) -> Floats:
             total, rounding = np.zeros(points.shape), np.zeros(points.shape)
-            for x, transposed, y in pieces:
-                wide = x.astype(np.float64, copy=False)
-                term = (transposed if wide is x else wide.T) @ self._loss.slope(
-                    wide @ points, y if single else y[:, None]
-                )
+            for x, targets in pieces:
+                y = targets if single else targets[:, None]
+                if isinstance(x, JointCodes):
+                    term = x.sums(self._loss.slope(x.times(points), y))
+                else:
+                    wide = x.astype(np.float64, copy=False)
+                    term = wide.T @ self._loss.slope(wide @ points, y)
                 before, total = total, total + term
                 added = total - before
                 rounding += (before - (total - added)) + (term - added)
@@ -188,3 +194,16 @@ class Gradient:
         for group_total in self._map(group_gradient, self._groups):
             total += group_total
         return total[:, None] if single else total
+
+
+def _joint_pieces(
+    design: Design, blocks: Sequence[tuple[Any, Floats]], size: int
+) -> Iterator[tuple[JointCodes, Floats]]:
+    """Yield the records as joint codes, in pieces of consecutive blocks with at most ``size`` records if possible."""
+    held: list[tuple[Any, Floats]] = []
+    for i, block in enumerate(blocks):
+        held.append(block)
+        following = len(blocks[i + 1][1]) if i + 1 < len(blocks) else size
+        if sum(len(y) for _, y in held) + following > size:
+            yield JointCodes(design, [x for x, _ in held]), np.concatenate([y for _, y in held])
+            held = []

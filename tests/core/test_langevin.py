@@ -214,8 +214,8 @@ def test_gradient_of_many_chains_bounds_memory(design: Design, monkeypatch: pyte
         monkeypatch.setattr(module, "_MAX_PREDICTORS", room)
         with ExitStack() as stack:
             gradients.append(Gradient(matrix, Watched(0.7, 0.5), stack, 50)(w))
-    assert seen[:2] == [50_000, 50_000]
-    assert max(seen[2:]) == 10_000
+    assert max(seen[:-10]) >= 50_000
+    assert seen[-10:] == [10_000] * 10
     assert gradients[0] == pytest.approx(gradients[1])
 
 

@@ -22,6 +22,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.workflow.release_data import source_of
 from tests.conftest import ROOT, SAMPLE_DATA
+from tests.core.test_langevin import everything
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +85,7 @@ def test_one_private_draw_predicts_income_nearly_as_well_as_the_posterior_withou
     model = require_type(spec.build_model(), ConvexLossModel)
     law = require_type(GibbsPosterior().plan(model, spec.policy, spec.options, n).steps[0].law, Langevin)
     train, test = (read(spec, SAMPLE_DATA / f"adult_{part}.csv.gz", n) for part in ("train", "test"))
-    ((x, y),), ((new, truth),) = train.blocks, test.blocks
+    (x, y), (new, truth) = everything(train), everything(test)
 
     def potential(w: Any) -> tuple[float, Any]:
         t = x @ w
