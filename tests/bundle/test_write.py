@@ -119,7 +119,7 @@ def test_the_name_of_a_bundle_is_synced_after_it_appears(place: Path, monkeypatc
     fsync = os.fsync
 
     def noted(descriptor: int) -> None:
-        synced.append((os.readlink(f"/proc/self/fd/{descriptor}"), (place / "out").exists()))
+        synced.append((str(Path(f"/proc/self/fd/{descriptor}").readlink()), (place / "out").exists()))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
