@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import itertools
@@ -21,13 +22,14 @@ from dpbayes_cli.api.posterior import Inferred
 from dpbayes_cli.api.released import ReleasedBundle
 from dpbayes_cli.api.request import PlannedRequest
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import unwrap
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.main import cli
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.loss_distribution import JointCost
+from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.release_spec import spec_type
 from dpbayes_cli.spec.structure_section import StructureSection
@@ -340,6 +342,38 @@ def python_page() -> str:
     return page("Python", *lines)
 
 
+def extensions_page() -> str:
+    """Return the page of the classes that extensions inherit from, with the methods that they must define."""
+    lines = [
+        "",
+        "A new model, mechanism or noise law is a subclass of one of these classes. It defines the attributes and the "
+        "methods that are listed here. [Contributing](../CONTRIBUTING.md) says where the file goes, and which tests "
+        "run by themselves. Other methods have a default, and may be overridden.",
+    ]
+    for kind in (NoiseLaw, Mechanism, MethodInfo, Model):
+        lines += ["", f"## {kind.__name__}", "", f"`from {kind.__module__} import {kind.__name__}`"]
+        lines += [*docstring_lines(inspect.getdoc(kind) or ""), "", "**Attributes**", "", *attribute_lines(kind)]
+        for name in sorted(getattr(kind, "__abstractmethods__", ())):
+            subject = inspect.unwrap(getattr(kind, name))
+            lines += ["", f"### {kind.__name__}.{name}"]
+            if callable(subject):
+                lines += ["", "```python", signature(name, subject), "```"]
+            lines += docstring_lines(inspect.getdoc(subject) or "")
+    return page("Classes to extend", *lines)
+
+
+def attribute_lines(kind: type[Any]) -> Iterator[str]:
+    """Yield the annotated attributes of a class with the texts below them; required ones have no value."""
+    (body,) = (each.body for each in ast.parse(inspect.getsource(kind)).body if isinstance(each, ast.ClassDef))
+    for node, after in itertools.pairwise([*body, ast.Pass()]):
+        if isinstance(node, ast.AnnAssign):
+            told = after.value if isinstance(after, ast.Expr) else None
+            text = f": {' '.join(plain(str(told.value)).split())}" if isinstance(told, ast.Constant) else ""
+            default = "required" if node.value is None else f"default `{ast.unparse(node.value)}`"
+            annotation = re.sub(r"^ClassVar\[(.*)\]$", r"\1", ast.unparse(node.annotation))
+            yield f"- `{ast.unparse(node.target)}: {annotation}` ({default}){text}"
+
+
 def method_sections(name: str, kind: type[Any]) -> list[str]:
     """Return the descriptions of the public methods of a class."""
     lines: list[str] = []
@@ -371,5 +405,6 @@ PAGES = {
     "reference/models.md": models_page,
     "reference/mechanisms.md": mechanisms_page,
     "reference/python.md": python_page,
+    "reference/extensions.md": extensions_page,
     "explanation/corrections.md": corrections_page,
 }

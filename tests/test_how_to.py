@@ -86,6 +86,7 @@ ELSEWHERE = {
     "how-to/warehouse.md": "a test below, and tests/sources",
     "reference/command-line.md": "its options are checked below; each command has a test in tests/commands",
     "reference/python.md": "the docstrings of which it consists: tests/api",
+    "reference/extensions.md": "it has signatures only",
 }
 """The pages with examples that are run by another test."""
 

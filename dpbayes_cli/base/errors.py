@@ -33,6 +33,8 @@ class DpbayesError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message, self.hint = message, hint
+        if hint:
+            self.add_note(f"Hint: {hint}")  # a traceback in a notebook prints it
 
     @property
     def details(self) -> list[str]:

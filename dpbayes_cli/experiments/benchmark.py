@@ -27,8 +27,8 @@ from dpbayes_cli.spec.convert_section import Exact
 from dpbayes_cli.spec.groups_section import read_release_file
 
 Method = Literal[
-    "non-private", "laplace", "gaussian", "noisy-newton", "private-tree",
-    "plug-in", "least-squares", "bernstein-sheldon", "ju", "diffprivlib", "mst", "aim",
+    "non-private", "laplace", "gaussian", "noisy-newton", "private-tree", "tree-gaussian",
+    "plug-in", "least-squares", "bernstein-sheldon", "ju", "diffprivlib", "mst", "mst-replace-one", "aim",
 ]  # fmt: skip
 _TASKS: dict[str, type[Task]] = {
     "parameter": ParameterTask,
@@ -36,8 +36,8 @@ _TASKS: dict[str, type[Task]] = {
     "logistic": LogisticTask,
     "pairs": PairsTask,
 }
-_OURS = ("laplace", "gaussian", "noisy-newton", "private-tree")
-_PACKAGES = {"diffprivlib": "diffprivlib", "mst": "mbi", "aim": "mbi"}
+_OURS = ("laplace", "gaussian", "noisy-newton", "private-tree", "tree-gaussian")
+_PACKAGES = {"diffprivlib": "diffprivlib", "mst": "mbi", "mst-replace-one": "mbi", "aim": "mbi"}
 _COVERAGE = (0.86, 0.94)
 _CLEAR = 2.0
 
@@ -76,20 +76,22 @@ class BenchmarkCase(StudySection, frozen=True, kw_only=True):
 class Benchmark(SimulatedStudy, frozen=True, kw_only=True):
     """How good private estimates, intervals and predictions are, and what they take, beside methods of others.
 
-    `parameter`: the parameter of one column, drawn from the prior. `linear`, `logistic`: regressions on records that
-    are drawn from a file with replacement; the true coefficients are those of the whole file. `pairs`: the joint shares
-    of all pairs of columns. All methods of a case see the same records.
+    `parameter`: the parameter of one column, drawn from the prior. `linear`, `logistic`: regressions on
+    records that are drawn from a file with replacement; the true coefficients are those of the whole
+    file. `pairs`: the joint shares of all pairs of columns. All methods of a case see the same records.
 
-    Methods of dpbayes are `laplace`, `gaussian`, `noisy-newton` and `private-tree` (a fifth of epsilon for the tree,
-    the rest for Laplace noise on its tables). `plug-in` treats the same release as exact. `least-squares`: generalized
-    least squares, with the variances of sampling and of noise. `bernstein-sheldon` and `ju` are samplers that are
-    written here from papers; `ju` takes the steps of all trials together, which makes it faster. `diffprivlib` has pure
-    epsilon and no intervals. `mst` and `aim` are written here on the classes of mbi, because the package does not have
-    them; they have the rho of `private-tree` under add-remove neighbors, for which their noise is smaller by the factor
-    sqrt 2. AIM takes fewer rounds than in its paper. `non-private` uses the exact records.
+    Methods of dpbayes are `laplace`, `gaussian`, `noisy-newton`, `private-tree` (a fifth of epsilon for
+    the tree, the rest for Laplace noise on its tables) and `tree-gaussian` (the same with Gaussian noise,
+    at equal rho). `plug-in` treats the first of these releases as exact. `least-squares`: generalized
+    least squares, with the variances of sampling and of noise. `bernstein-sheldon` and `ju` are samplers
+    that are written here from papers; `ju` takes the steps of all trials together, which makes it faster.
+    `diffprivlib` has pure epsilon and no intervals. `mst` and `aim` are written here on the classes of
+    mbi, because the package does not have them; they have the rho of `private-tree` under add-remove
+    neighbors, for which their noise is smaller by the factor sqrt 2. `mst-replace-one` has the neighbors
+    of `private-tree`. AIM takes fewer rounds than in its paper. `non-private` uses the exact records.
 
-    Source: Bernstein and Sheldon 2018; Ju, Awan, Gong and Rao 2022; McKenna, Miklau and Sheldon 2021 (MST); McKenna,
-    Mullins, Sheldon and Miklau 2022 (AIM).
+    Source: Bernstein and Sheldon 2018; Ju, Awan, Gong and Rao 2022; McKenna, Miklau and Sheldon 2021
+    (MST); McKenna, Mullins, Sheldon and Miklau 2022 (AIM).
     """
 
     study: Literal["benchmark"]

@@ -43,12 +43,16 @@ class PairsTask(Task):
     model never has an impossible pair of values, and the file has many.
     """
 
-    def planned(self, epsilon: Decimal) -> PlannedRelease:
-        """Return the release of a private tree and its tables."""
-        tree = {"private": {"kind": "tree", "epsilon": str(_TREE_SHARE * epsilon)}}
-        return price(
-            build_spec(self.document | {"structure": tree, "privacy": {"epsilon": str((1 - _TREE_SHARE) * epsilon)}})
-        )
+    def planned(self, epsilon: Decimal, gaussian: bool = False) -> PlannedRelease:
+        """Return the release of a private tree and its tables, with Laplace noise or Gaussian noise of equal rho."""
+        tree, cost = _TREE_SHARE * epsilon, {"epsilon": str((1 - _TREE_SHARE) * epsilon)}
+        if gaussian:
+            rho, rounds = self.planned(epsilon).plan.guarantee.rho, self.tree.rounds
+            tree, cost = (8 * rounds * _TREE_SHARE**2 * rho).sqrt(), {"rho": f"{rho * (1 - _TREE_SHARE**2):.9f}"}
+        private = {"kind": "tree", "epsilon": f"{tree:.9f}"}
+        mechanism = "gaussian" if gaussian else "laplace"
+        request = {"mechanism": mechanism, "privacy": cost, "structure": {"private": private}}
+        return price(build_spec(self.document | request))
 
     @cached_property
     def model(self) -> Any:
@@ -86,13 +90,14 @@ class PairsTask(Task):
             pairs: Any = counts
             if method == "non-private":
                 made = trial.records
-            elif method in {"mst", "aim"}:
+            elif method in {"mst", "mst-replace-one", "aim"}:
                 exact = {edge: table.astype(np.float64) for edge, table in counts.items()}
                 rho = float(self.planned(release.epsilon).plan.guarantee.rho)
-                if method == "mst":
-                    pairs, made = mst(exact, rho, self.n, random_state(rng), self.steps)
-                else:
+                if method == "aim":
                     pairs, made = aim(exact, rho, self.n, random_state(rng), self.steps, self.rounds)
+                else:
+                    changes = 1 if method == "mst" else 2
+                    pairs, made = mst(exact, rho, self.n, random_state(rng), self.steps, changes)
             else:
                 pairs, made, ends = self._released(method, counts, release.epsilon, noise, rng)
             scored.append(Scored(self._shares(pairs), ends, *self._predicted(made, trial.test)))
@@ -107,7 +112,7 @@ class PairsTask(Task):
         rng: np.random.Generator,
     ) -> tuple[dict[Edge, Floats], Integers, tuple[Floats, Floats]]:
         """Simulate a release; return pairs of the posterior mean, a synthetic table, and intervals of pairs."""
-        planned, tree = self.planned(epsilon), self.tree
+        planned, tree = self.planned(epsilon, method == "tree-gaussian"), self.tree
         law = require_type(planned.plan.choice, PrivateTree)
         parents = law.simulate(law.scores(counts, self.n), self.n, noise)
         model = require_type(planned.at_choice(parents).model, type(self.model))

@@ -74,15 +74,19 @@ def margins_of(exact: Pairs) -> dict[int, Floats]:
 
 
 def mst(
-    exact: Pairs, rho: float, n_records: int, seed: int, steps: int
+    exact: Pairs, rho: float, n_records: int, seed: int, steps: int, changes: int = 1
 ) -> tuple[dict[tuple[int, int], Floats], Integers]:
-    """Return the pairs and synthetic records of MST, under add-remove neighbors.
+    """Return the pairs and synthetic records of MST.
 
     Values that look rare are merged, a third of rho each pays for margins, tree and pairs, and the model is fitted.
 
+    Args:
+        changes: the cells of a table that a record changes: 1 under add-remove neighbors, as published, 2 under
+            replace-one.
+
     Source: McKenna, Miklau and Sheldon 2021, Algorithms 1 and 2.
     """
-    rng, sigma, margins = np.random.default_rng(seed), math.sqrt(3.0 / (2.0 * rho)), margins_of(exact)
+    rng, sigma, margins = np.random.default_rng(seed), math.sqrt(1.5 * changes / rho), margins_of(exact)
     deviation, maps = sigma * math.sqrt(len(margins)), {}
     noisy = {a: m + rng.normal(0.0, deviation, m.size) for a, m in sorted(margins.items())}
     for a, counts in noisy.items():
@@ -96,7 +100,7 @@ def mst(
     merged = {(a, b): maps[a].T @ table @ maps[b] for (a, b), table in exact.items()}
     model.fit(steps)
     scores = {edge: np.abs(table - model.project(edge)).sum() for edge, table in merged.items()}
-    component, price = list(noisy), math.sqrt(8.0 * rho / 3.0 / (len(noisy) - 1))
+    component, price = list(noisy), math.sqrt(8.0 * rho / 3.0 / (len(noisy) - 1)) / changes
     for _ in range(len(noisy) - 1):
         free = [edge for edge in merged if component[edge[0]] != component[edge[1]]]
         a, b = free[int(np.argmax([0.5 * price * scores[edge] + rng.gumbel() for edge in free]))]

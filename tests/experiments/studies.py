@@ -271,7 +271,7 @@ cases:
     task: pairs
     records: records.csv
     n: 200
-    methods: [non-private, private-tree, plug-in]
+    methods: [non-private, private-tree, tree-gaussian, plug-in]
     spec:
       model: bayes-net
       domain:

@@ -167,7 +167,7 @@ class GroupedModel(NoisyStatistics):
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the result for an average group."""
-        facts = self.base.group_facts(column, estimates)
+        facts = self.base.group_facts(column or self.value_column or "", estimates)
         if not self.base.has_linear_mean:  # the mean of a convex function is not that function of the mean
             names = self.group_parameters
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
