@@ -54,7 +54,11 @@ _LATER = {
     "inference": ("mcmc_sweeps", "state_sampler"),
 }
 """The options of ``_EARLIER`` that specs of the first versions did not hold, because there was no choice yet."""
-_ADDED: Mapping[str, Mapping[str, Any]] = {"sampling": {}, "inference": {"samples_per_group": 0, "spread": 1.0}}
+_ADDED: Mapping[str, Mapping[str, Any]] = {
+    "prior": {"law": "normal", "mean": {}, "scale": {}, "correlations": ()},
+    "sampling": {},
+    "inference": {"samples_per_group": 0, "spread": 1.0},
+}
 """Options that were introduced later, with the values by which nothing changes."""
 
 
@@ -87,10 +91,10 @@ def with_former_inference(stored: Mapping[str, Any]) -> dict[str, Any]:
 def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
     """Return a stored spec as this version would store it, for comparison with ``stated_in_full`` of its spec."""
     whole = with_former_inference(stored)
-    for section, keys in _LATER.items():
-        options = getattr(spec, section).__struct_fields__
-        known = {**{key: _IGNORED[section][key] for key in keys}, **_ADDED[section]}
-        later = {key: value for key, value in known.items() if key in options}
+    for section, added in _ADDED.items():
+        options = getattr(spec, section)
+        known = {**{key: _IGNORED[section][key] for key in _LATER.get(section, ())}, **added}
+        later = {key: value for key, value in known.items() if getattr(options, key, None) is not None}
         if isinstance(whole.get(section), dict):
             whole[section] = {**later, **whole[section]}
     return whole
@@ -146,6 +150,8 @@ def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | N
         mechanism = mechanism_type(model.former_default)
     options = inference_options(model, mechanism, grouped=today.by is not None)
     inference = former_inference(options.__struct_fields__)
+    if "mcmc_sweeps" in options.__struct_fields__:
+        inference["mcmc_sweeps"] = _EARLIER["inference"]["sweeps"]
     if inference:
         former["inference"] = {**inference, **(document.get("inference") or {})}
     try:

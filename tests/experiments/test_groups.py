@@ -111,5 +111,5 @@ def test_a_law_that_is_not_given_is_drawn_from_the_prior() -> None:
     study = study_of(changed(GROUPS, "cases", {"drawn": {"mean_size": "8", "shape": "1.5", "groups": "400"}}))
     (claim,) = study.claims(results_of(study))
     assert "pooled" in claim.says
-    with pytest.raises(ValueError, match="together"):
+    with pytest.raises(ValueError, match="state both true_alpha and true_beta"):
         GroupsCase(true_alpha=4.0, mean_size=8.0, shape=1.5, groups=400)
