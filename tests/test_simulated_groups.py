@@ -65,6 +65,7 @@ def test_without_pooling_the_prior_is_that_of_each_group() -> None:
     assert groups.nonprivate_width == pytest.approx(width_by_hand(1.0, 1.0, 20), rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_parameter_may_be_any_category() -> None:
     prior = {"concentration": {"a": 1.0, "b": 1.0, "c": 7.0, "d": 1.0}}
     document = request(**LETTERS, prior=prior)

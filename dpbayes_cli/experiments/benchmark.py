@@ -76,22 +76,22 @@ class BenchmarkCase(StudySection, frozen=True, kw_only=True):
 class Benchmark(SimulatedStudy, frozen=True, kw_only=True):
     """How good private estimates, intervals and predictions are, and what they take, beside methods of others.
 
-    `parameter`: the parameter of one column, drawn from the prior. `linear`, `logistic`: regressions on records that
-    are drawn from a file with replacement; the true coefficients are those of the whole file. `pairs`: the joint shares
-    of all pairs of columns. All methods of a case see the same records.
+    `parameter`: the parameter of one column, drawn from the prior. `linear`, `logistic`: regressions on
+    records that are drawn from a file with replacement; the true coefficients are those of the whole
+    file. `pairs`: the joint shares of all pairs of columns. All methods of a case see the same records.
 
-    Methods of dpbayes are `laplace`, `gaussian`, `noisy-newton`, `private-tree` (a fifth of epsilon for the tree, the
-    rest for Laplace noise on its tables) and `tree-gaussian` (the same with Gaussian noise, at equal rho). `plug-in`
-    treats the first of these releases as exact. `least-squares`: generalized least squares, with the variances of
-    sampling and of noise. `bernstein-sheldon` and `ju` are samplers that are written here from papers; `ju` takes the
-    steps of all trials together, which makes it faster. `diffprivlib` has pure epsilon and no intervals. `mst` and
-    `aim` are written here on the classes of mbi, because the package does not have them; they have the rho of
-    `private-tree` under add-remove neighbors, for which their noise is smaller by the factor sqrt 2.
-    `mst-replace-one` has the neighbors of `private-tree`. AIM takes fewer rounds than in its paper. `non-private` uses
-    the exact records.
+    Methods of dpbayes are `laplace`, `gaussian`, `noisy-newton`, `private-tree` (a fifth of epsilon for
+    the tree, the rest for Laplace noise on its tables) and `tree-gaussian` (the same with Gaussian noise,
+    at equal rho). `plug-in` treats the first of these releases as exact. `least-squares`: generalized
+    least squares, with the variances of sampling and of noise. `bernstein-sheldon` and `ju` are samplers
+    that are written here from papers; `ju` takes the steps of all trials together, which makes it faster.
+    `diffprivlib` has pure epsilon and no intervals. `mst` and `aim` are written here on the classes of
+    mbi, because the package does not have them; they have the rho of `private-tree` under add-remove
+    neighbors, for which their noise is smaller by the factor sqrt 2. `mst-replace-one` has the neighbors
+    of `private-tree`. AIM takes fewer rounds than in its paper. `non-private` uses the exact records.
 
-    Source: Bernstein and Sheldon 2018; Ju, Awan, Gong and Rao 2022; McKenna, Miklau and Sheldon 2021 (MST); McKenna,
-    Mullins, Sheldon and Miklau 2022 (AIM).
+    Source: Bernstein and Sheldon 2018; Ju, Awan, Gong and Rao 2022; McKenna, Miklau and Sheldon 2021
+    (MST); McKenna, Mullins, Sheldon and Miklau 2022 (AIM).
     """
 
     study: Literal["benchmark"]

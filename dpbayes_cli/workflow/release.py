@@ -177,12 +177,21 @@ def _draw(prepared: PreparedRelease, source: Source) -> bytes:
 
 
 def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Draws:
-    """Draw the payload of a release from the exact statistics or records; see ``privatize_often``.
+    """Draw the payload of a release from the exact statistics or records.
 
     Privacy: the guarantee of the plan, for one call.
     Source: see the mechanism.
+
+    Raises:
+        DpbayesError: the operating system provides no randomness.
     """
-    return privatize_often(planned, evidence, 1)[0]
+    law = planned.plan.choice
+    try:
+        if law is not None:
+            return _draw_with_private_choice(planned, law, evidence)
+        return planned.mechanism.release(planned.plan, evidence)
+    except OSError:  # mechanisms use the operating system for nothing else
+        raise no_randomness_error() from None
 
 
 def privatize_often(planned: PlannedRelease, evidence: ExactEvidence, n_times: int) -> Sequence[Payload | Draws]:
@@ -194,12 +203,11 @@ def privatize_often(planned: PlannedRelease, evidence: ExactEvidence, n_times: i
     Raises:
         DpbayesError: the operating system provides no randomness.
     """
-    law = planned.plan.choice
+    if planned.plan.choice is not None:
+        return [privatize(planned, evidence) for _ in range(n_times)]
     try:
-        if law is not None:
-            return [_draw_with_private_choice(planned, law, evidence) for _ in range(n_times)]
         return planned.mechanism.release_often(planned.plan, evidence, n_times)
-    except OSError:  # mechanisms use the operating system for nothing else
+    except OSError:
         raise no_randomness_error() from None
 
 

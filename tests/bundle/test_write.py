@@ -111,3 +111,18 @@ def test_reading_follows_no_link_and_waits_for_no_pipe(place: Path) -> None:
     assert read_file(place / "p") is None
     assert read_file(place / "nothing") is None
     assert read_file(place) is None
+
+
+def test_the_name_of_a_bundle_is_synced_after_it_appears(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a power cut may remove a bundle whose release was reported as written."""
+    synced: list[tuple[str, bool]] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append((str(Path(f"/proc/self/fd/{descriptor}").readlink()), (place / "out").exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    make(place / "out")
+    assert synced[-1] == (str(place.resolve()), True)
+    assert not any(visible for _, visible in synced[:-1])

@@ -232,6 +232,7 @@ def test_check_proposes_no_key_for_another_one(dpbayes: Cli, place: Path) -> Non
     assert "upper and lower case" not in shown.out
 
 
+@pytest.mark.slow
 def test_the_mean_rate_of_all_groups_is_not_reported_as_a_mean_of_numbers(dpbayes: Cli, place: Path) -> None:
     rng = np.random.default_rng(7)
     rows = [f"{ward},{rng.exponential(10.0 if ward % 2 else 0.3):.3f}" for ward in range(20) for _ in range(50)]

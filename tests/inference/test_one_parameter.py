@@ -27,6 +27,7 @@ from dpbayes_cli.models.families.number_families import NumberFamily, NumberLaw
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.conftest import often
 from tests.inference.sum_cells import (
     EPSILONS,
     SIZES,
@@ -328,7 +329,7 @@ def test_narrow_posteriors_under_very_wide_priors_are_found(family: NumberFamily
 
 
 @pytest.mark.parametrize("outside", ["clamp", pytest.param("drop", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("n", "epsilon"), [(10, "1"), (1000, "0.01")])
+@pytest.mark.parametrize(("n", "epsilon"), often([(10, "1"), (1000, "0.01")], 2, several=True))
 @pytest.mark.parametrize("name", NAMES)
 def test_posteriors_are_calibrated(name: str, n: int, epsilon: str, outside: Outside) -> None:
     """300 trials with n records; those beyond the bounds are clamped or dropped."""

@@ -178,7 +178,7 @@ def test_posteriors_of_small_groups_are_those_of_enumeration(
     np.testing.assert_allclose(posterior.draws[:, :2].mean(axis=0), normal.hyperparameters[:2], rtol=0.15)
 
 
-@pytest.mark.parametrize("pooling", ["partial", "none"])
+@pytest.mark.parametrize("pooling", often(["partial", "none"], 2))
 @pytest.mark.parametrize("name", often(NAMES, 2))
 def test_every_part_of_the_result(name: str, pooling: Pooling) -> None:
     observation = release_of(name, 12)
