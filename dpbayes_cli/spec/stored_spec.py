@@ -8,12 +8,13 @@ the options had no effect except on the digest of the request in the ledger.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.coefficient_law import LawName
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.spec.foreign_options import SECTIONS, find_foreign_keys, inference_options, pair_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
@@ -55,7 +56,7 @@ _LATER = {
 }
 """The options of ``_EARLIER`` that specs of the first versions did not hold, because there was no choice yet."""
 _ADDED: Mapping[str, Mapping[str, Any]] = {
-    "prior": {"law": "normal", "mean": {}, "scale": {}, "correlations": ()},
+    "prior": {"law": get_args(LawName)[0], "mean": {}, "scale": {}, "correlations": ()},
     "sampling": {},
     "inference": {"samples_per_group": 0, "spread": 1.0},
 }
