@@ -287,6 +287,8 @@ def _show_widths(intervals: dict[str, Any]) -> None:
 
 
 def _compare(described: list[dict[str, Any]]) -> None:
+    from dpbayes_cli.workflow.plan_sentences import best_sentence
+
     rows, planned = [], [each for each in described if "refused" not in each]
     for sentence in described[0].get("sentences", []):
         emit(fill(f"{described[0]['mechanism']}: {sentence}", _COLUMNS))
@@ -311,6 +313,8 @@ def _compare(described: list[dict[str, Any]]) -> None:
         emit_table(columns, rows, optional=("coverage",))
         total = _amounts_text(_approximate(planned[0])["total"])
         emit(f"times: how many such releases a new account of {total} pays for")
+        if best := best_sentence(planned):
+            emit(best)
     if planned and verbosity() > 0:
         emit("")
         emit_table(

@@ -119,7 +119,7 @@ class NoisyNewton(Mechanism):
         noise = _noise(rows, Fraction(mu) ** 2)
         guarantee = GaussianDP(mu)
         step = Step(statistic, noise, guarantee, rows=rows)
-        return Plan((step,), guarantee, {"mu": float(mu)}, warnings=known_miscalibration(rows.design))
+        return Plan((step,), guarantee, {"mu": float(mu)}, warnings=known_miscalibration(rows.design, rows.loss))
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Release the noisy derivatives of all rounds; each round's point depends on the noisy numbers before it.

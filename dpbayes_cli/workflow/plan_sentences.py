@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
@@ -168,3 +171,19 @@ def _cost(spec: ReleaseSpec, planned: MechanismPlan) -> str:
     if not costs:
         return f"With {spec.mechanism}"
     return f"At {' and '.join(costs)}" if order is None else f"At Renyi {' and '.join(costs)} of order {order:g}"
+
+
+def best_sentence(plans: Sequence[Mapping[str, Any]]) -> str:
+    """Return by how much the first plan's posterior is narrower than the second one's; empty if there are not two.
+
+    Args:
+        plans: the described plans, the narrowest posterior first; point estimates and dearer plans do not count.
+    """
+    affordable = [each for each in plans if each["expected"] and not each["costs_more"]]
+    first, second, *_ = [*(each for each in affordable if each["expected"].get("sd_of") != "estimate"), None, None]
+    if first is None or second is None:
+        return ""
+    less = 100.0 * (1.0 - first["expected"]["posterior_sd"] / second["expected"]["posterior_sd"])
+    if less < 1.0:
+        return f"{first['mechanism']} and {second['mechanism']} tell about equally much"
+    return f"{first['mechanism']} tells most: its sd is {less:.0f} % smaller than that of {second['mechanism']}"

@@ -171,7 +171,7 @@ def test_a_wide_design_is_inferred_from_all_hessians() -> None:
     covered = [m.quantiles["q05"] <= b <= m.quantiles["q95"] for m, b in zip(posterior.marginals, beta, strict=True)]
     assert np.mean(covered) > 0.66
     assert posterior.draws.shape == (400, 41)
-    assert posterior.warnings == known_miscalibration(observation.design) != ()
+    assert posterior.warnings == known_miscalibration(observation.design, observation.loss) != ()
 
 
 KINDS: tuple[Kind, ...] = ("normal", "binary", "categorical", "skewed", "mixed")
