@@ -51,13 +51,13 @@ def mistakes_in(
     stated = {key: value for key, value in document.items() if key in _COMMON}
     mistakes += find_mistakes({**stated, "model": _ANY_TEXT, "domain": {}, "prior": {}}, common)
     rest = {key: value for key, value in document.items() if key not in _COMMON}
+    privacy = rest.get("privacy") or {}
     pair = _guessed_pair(rest, mistakes)
     if pair is None:
         known = common.__struct_fields__
         mistakes += [SpecError("unknown key", where=key, hint=nearest(key, known)) for key in rest if key not in known]
     else:
         mistakes += _mistakes_of_pair(rest, *pair, type_for)
-    privacy = rest.get("privacy") or {}
     if needs_cost and isinstance(privacy, Mapping) and all(privacy.get(key) is None for key in _COSTS):
         mistakes.append(missing_cost())
     return sorted(mistakes, key=lambda each: rank.get(each.where.partition(".")[0], len(rank)))

@@ -123,6 +123,10 @@ SPECS: dict[str, tuple[list[str], list[str]]] = {
         ["is '0'; expected a whole number of at least 1"],
     ),
     "a mechanism": (["--eps", "1", "--mechanism", "laplase"], ["no mechanism 'laplase'", "did you mean 'laplace'?"]),
+    "a mechanism like none": (
+        ["--eps", "1", "--mechanism", "typo"],
+        ["Error: mechanism: there is no mechanism 'typo'"],
+    ),
     "a key": (["--eps", "1", "--prior", "alhpa=1"], ["prior.alhpa: unknown key", "did you mean 'alpha'?"]),
     "a relation": (["--eps", "1", "--neighbors", "both"], ["is 'both'; expected replace-one or add-remove"]),
     "a model": (["--eps", "1", "--model", "betabernoulli"], ["no model 'betabernoulli'", "'beta-bernoulli'?"]),

@@ -28,7 +28,7 @@ DIGESTS = {
     "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964",
     "groups": "46f111fba43c6019",
-    "regression-accuracy": "c8b43632c96c2688",
+    "regression-accuracy": "e3677de789728b74",
     "synthetic": "450898da5f897a78",
     "benchmark": "32cd07abd74a1769",
     "benchmark, whole": "bda1d7fe13fea7fb",

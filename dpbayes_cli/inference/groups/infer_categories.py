@@ -21,7 +21,8 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
 from dpbayes_cli.inference.groups.binary import LARGEST, log_correlation_prior
-from dpbayes_cli.inference.groups.category_counts import CategoryCounts, CategoryLaw
+from dpbayes_cli.inference.groups.category_counts import CategoryCounts
+from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.count_tables import CountLaw
 from dpbayes_cli.inference.groups.group_blocks import group_blocks
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 
 _MOST_GROUPS = 2000
-_FEWEST_POINTS, _MOST_POINTS, _EVALUATIONS = 192, 512, 40_000
+_FEWEST_POINTS, _MOST_POINTS, _EVALUATIONS = 96, 512, 40_000
 """Each round of importance sampling computes about ``_EVALUATIONS`` pairs of a group and a point."""
 _LEAST_ESS_SHARE, _FEW_ESS = 1.17, 100.0
 _START_KAPPAS = (3.0, 30.0, 300.0)
@@ -53,6 +54,8 @@ _SHIFT_SD = 0.2
 _MOST_KAPPA = 2000.0
 """A larger kappa is taken as this number."""
 _FIRST_DRAWS, _MOST_DRAWS, _CDF_DRAWS, _MONTE_CARLO = 32, 512, 32, 0.02
+_GROUP_DRAWS = 100_000
+"""Moments are computed for about this many pairs of a group and a draw, or for ``_FIRST_DRAWS``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +180,8 @@ def _moments(counts: CategoryCounts, laws: list[CategoryLaw]) -> tuple[Floats, i
     sums, n_draws = total(laws[:_FIRST_DRAWS]), _FIRST_DRAWS
     mean, square, of_squares = sums / n_draws
     spread = np.sqrt(np.maximum(of_squares - mean**2, 0.0) / np.maximum(square - mean**2, 1e-30)).max()
-    if (wanted := min(_MOST_DRAWS, int((spread / _MONTE_CARLO) ** 2))) > n_draws:
+    most = min(_MOST_DRAWS, _GROUP_DRAWS // mean.shape[0])
+    if (wanted := min(most, int((spread / _MONTE_CARLO) ** 2))) > n_draws:
         sums, n_draws = sums + total(laws[n_draws:wanted]), wanted
     return sums / n_draws, n_draws
 

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import expit
 
 from dpbayes_cli.inference.groups.binary import BinaryPrior
-from dpbayes_cli.inference.groups.category_counts import CategoryCounts, CategoryLaw
+from dpbayes_cli.inference.groups.category_counts import CategoryCounts
+from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
 from dpbayes_cli.inference.groups.hyperparameters import ess_warnings

@@ -9,7 +9,8 @@ import pytest
 from scipy.special import betainc, gammaln
 
 from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
-from dpbayes_cli.inference.groups.category_counts import CategoryCounts, CategoryLaw
+from dpbayes_cli.inference.groups.category_counts import CategoryCounts
+from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.infer_categories import CategoryPrior
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
@@ -25,6 +26,7 @@ LAWS = [
     CategoryLaw(np.array([0.02, 0.05, 0.01]), 6.0, 5.0),
     CategoryLaw(np.array([1000.0, 500.0, 400.0]), 3.0, 2.0),
     CategoryLaw(np.array([2.0, 1.0, 3.0]), 5.0, 15.0),
+    CategoryLaw(np.array([0.5, 0.1, 0.2]), 6.0, 500.0),
 ]
 """Laws whose kappa is larger and smaller than the shape."""
 

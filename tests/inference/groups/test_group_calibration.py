@@ -115,12 +115,16 @@ def flat_sizes(
 
 @pytest.mark.slow
 @pytest.mark.calibration
-@pytest.mark.parametrize("mistaken", [plug_in, flat_sizes])
-def test_wrong_hyperparameters_are_noticed(mistaken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("mistaken", "cell"),
+    [(plug_in, Cell(20.0, 0.1, 2)), (flat_sizes, Cell(5.0, 0.5, 2))],
+    ids=["plug-in", "flat sizes"],
+)
+def test_wrong_hyperparameters_are_noticed(mistaken: object, cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     """The study of the groups' probabilities alone notices them, without the ranks of the hyperparameters."""
-    cell = Cell(5.0, 0.5, 2).with_its_prior(monkeypatch)
+    cell.with_its_prior(monkeypatch)
     monkeypatch.setattr(grouped_counts, "infer_binary", mistaken)
-    result = study(cell, 80, 5)
+    result = study(cell, 60, 5)
     only_groups = replace(result, ranks=result.ranks[:, 3:])
     with pytest.raises(AssertionError):
         assert_calibrated(cell, only_groups)

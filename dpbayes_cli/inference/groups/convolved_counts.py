@@ -1,0 +1,159 @@
+"""Sums over the latent counts of several categories as convolutions, by Fourier transforms.
+
+See ``category_counts`` for the notation. The joint law of the counts is a product of K factors times
+
+  D(n) = [G(kappa) / G(kappa + n)] [G(r + n) / G(r)] q^n (1 - q)^r,
+
+so that sums over all counts are those of a convolution times D. All factors are tilted by exp(t c), and D by
+exp(-t n), where t is the same for groups of similar size and makes D flat near a likely n. If kappa is at most r + 1, D
+is nearly log-concave, so that rounding errors are small compared with the sums; for larger kappa they are not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import gammaln
+
+from dpbayes_cli.inference.groups.component_noise import REACH_NATS
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.inference.groups.category_law import CategoryLaw
+    from dpbayes_cli.inference.groups.component_noise import ComponentNoise
+
+_TILTS = 0.5
+"""Groups whose square roots of sizes differ by less than about two have the same tilt."""
+_LEAST = 1e-15
+
+
+class _Transforms(NamedTuple):
+    """What the groups have in common at one value of the hyperparameters.
+
+    Attributes:
+        rows: the tilted factors times noise probabilities in each window, shape (n_rows, width).
+        log_scale: the logs of the numbers by which rows were divided, shape (n_rows,).
+        factors: the Fourier transforms of the rows, shape (n_rows, n_frequencies).
+        weights: D(n) times exp(-t n), divided by its largest value for the group, shape (n_groups, length).
+        log_largest: the logs of these values, shape (n_groups,).
+    """
+
+    rows: Floats
+    log_scale: Floats
+    factors: np.ndarray
+    weights: Floats
+    log_largest: Floats
+
+
+class ConvolvedCounts:
+    """Groups with noisy counts of all categories, if kappa is at most r + 1; see ``CategoryCounts``."""
+
+    def __init__(self, observed: Integers, noise: ComponentNoise) -> None:
+        self._n_groups, self._k = observed.shape
+        self._variance, self._most_tilt = self._k * noise.variance, REACH_NATS / 2.0 / max(noise.reach, 1)
+        size = np.maximum(observed.sum(axis=1), 0)
+        self._tilt_of = (_TILTS * np.sqrt(size)).astype(np.int64)
+        self._sizes = (np.arange(int(self._tilt_of.max(initial=0)) + 1) + 0.5) ** 2 / _TILTS**2
+        keys = [np.tile(np.arange(self._k), self._n_groups), observed.ravel(), np.repeat(self._tilt_of, self._k)]
+        rows, place = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+        self._row_of = place.reshape(observed.shape)
+        self._category, values, self._row_tilt = rows.T
+        self._low = np.maximum(values - noise.reach, 0)
+        lengths = np.maximum(values, 0) + noise.reach + 1 - self._low
+        step = np.arange(int(lengths.max()))
+        self._counts = self._low[:, None] + step
+        logs = np.where(step < lengths[:, None], noise.log_pmf(values[:, None] - self._counts), -np.inf)
+        self._log_noise = logs - logs.max(axis=1, keepdims=True)
+        self._length = int((lengths[self._row_of].sum(axis=1) - self._k + 1).max())
+        self._n_points = next_fast_len(self._length, real=True)
+        self._places = self._low[self._row_of].sum(axis=1)[:, None] + np.arange(self._length)
+
+    def log_likelihood(self, law: CategoryLaw) -> float:
+        """Return the log probability of all observations, up to a constant."""
+        each = self._transforms(law)
+        total = np.einsum("gn,gn->g", self._invert(self._products(each)[-1]), each.weights)
+        logs = np.log(np.maximum(total, _LEAST)) + each.log_largest + each.log_scale[self._row_of].sum(axis=1)
+        return float(logs.sum())
+
+    def moments(self, law: CategoryLaw) -> Floats:
+        """Return the means of the probabilities and of their squares, shape (2, n_groups, n_categories)."""
+        each = self._transforms(law)
+        before, after = self._products(each), self._products(each, reverse=True)
+        total = np.einsum("gn,gn->g", self._invert(before[-1]), each.weights)
+        precision, success = law.kappa + self._places, law.a[self._category, None] + self._counts
+        weights, rows, result = each.weights, each.rows, np.empty((2, self._n_groups, self._k))
+        for i in range(2):
+            weights, rows = weights / (precision + i), rows * (success + i)
+            raised, tested = rfft(rows, self._n_points), self._dual(weights)
+            for j in range(self._k):
+                terms = raised[self._row_of[:, j]]
+                if j > 0:
+                    terms = terms * before[j - 1]
+                if j < self._k - 1:
+                    terms = terms * after[self._k - 2 - j]
+                result[i, :, j] = np.einsum("gw,gw->g", terms.real, tested.real)
+                result[i, :, j] += np.einsum("gw,gw->g", terms.imag, tested.imag)
+        return np.clip(result / np.maximum(total, _LEAST)[:, None], 0.0, 1.0)
+
+    def draw_counts(self, law: CategoryLaw, rng: np.random.Generator) -> Integers:
+        """Draw the latent counts: first their sum, then the last count given the sum, and so on."""
+        each = self._transforms(law)
+        sums, counts = self._products(each), np.empty(self._row_of.shape, dtype=np.int64)
+        place = choose(each.weights * self._invert(sums[-1]), rng)
+        for j in range(self._k - 1, 0, -1):
+            rest, rows = self._invert(sums[j - 1]), self._row_of[:, j]
+            left = place[:, None] - np.arange(self._counts.shape[1])
+            masses = each.rows[rows] * np.take_along_axis(rest, np.maximum(left, 0), axis=1) * (left >= 0)
+            chosen = choose(masses, rng)
+            counts[:, j] = self._low[rows] + chosen
+            place = place - chosen
+        counts[:, 0] = self._low[self._row_of[:, 0]] + place
+        return counts
+
+    def _transforms(self, law: CategoryLaw) -> _Transforms:
+        n = np.arange(int(self._places.max()) + 2.0)
+        log_d = gammaln(law.kappa) - gammaln(law.kappa + n) + gammaln(law.shape + n) - gammaln(law.shape)
+        log_d += n * law.log_q + law.shape * np.log(-np.expm1(law.log_q))
+        noise, size = 1.0 / self._variance, 1.0 / (law.mean + law.mean**2 / law.shape)
+        likely = (self._sizes * noise + law.mean * size) / (noise + size)
+        likely = np.clip(likely, 1.0, len(n) - 2.0).astype(np.int64)
+        # no less than the slope of log D far away, and less than the noise falls
+        tilts = np.clip(log_d[likely + 1] - log_d[likely], law.log_q, self._most_tilt)
+        counts, a = np.arange(int(self._counts.max()) + 1), law.a[:, None]
+        factors = gammaln(a + counts) - gammaln(a) - gammaln(counts + 1.0)
+        logs = self._log_noise + factors[self._category[:, None], self._counts]
+        logs += tilts[self._row_tilt, None] * self._counts
+        log_scale = logs.max(axis=1)
+        rows = np.exp(logs - log_scale[:, None])
+        log_weights = log_d[self._places] - tilts[self._tilt_of, None] * self._places
+        log_largest = log_weights.max(axis=1)
+        weights = np.exp(log_weights - log_largest[:, None])
+        return _Transforms(rows, log_scale, rfft(rows, self._n_points), weights, log_largest)
+
+    def _products(self, each: _Transforms, *, reverse: bool = False) -> list[np.ndarray]:
+        """Return the products of the transforms of the first categories, or of the last ones."""
+        result: list[np.ndarray] = []
+        for j in range(self._k - 1, -1, -1) if reverse else range(self._k):
+            factor = each.factors[self._row_of[:, j]]
+            result.append(result[-1] * factor if result else factor)
+        return result
+
+    def _invert(self, product: np.ndarray) -> Floats:
+        return np.asarray(irfft(product, self._n_points)[:, : self._length])
+
+    def _dual(self, weights: Floats) -> np.ndarray:
+        """Return a transform whose product with that of a function adds up to the sum of weights times function."""
+        result = rfft(weights, self._n_points) * (2.0 / self._n_points)
+        result[:, 0] /= 2.0
+        if self._n_points % 2 == 0:
+            result[:, -1] /= 2.0
+        return np.asarray(result)
+
+
+def choose(masses: Floats, rng: np.random.Generator) -> Integers:
+    """Draw a column for each row, with probabilities proportional to masses; rounding errors may be negative."""
+    cumulated = np.cumsum(np.maximum(masses, 0.0), axis=1)
+    level = rng.random(len(masses)) * cumulated[:, -1]
+    return np.asarray(np.minimum((cumulated < level[:, None]).sum(axis=1), masses.shape[1] - 1))
