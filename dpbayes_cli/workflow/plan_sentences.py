@@ -180,9 +180,10 @@ def best_sentence(plans: Sequence[Mapping[str, Any]]) -> str:
         plans: the described plans, the narrowest posterior first; point estimates and dearer plans do not count.
     """
     affordable = [each for each in plans if each["expected"] and not each["costs_more"]]
-    first, second, *_ = [*(each for each in affordable if each["expected"].get("sd_of") != "estimate"), None, None]
-    if first is None or second is None:
+    simulated = [each for each in affordable if each["expected"].get("sd_of") != "estimate"]
+    if len(simulated) < 2:
         return ""
+    first, second = simulated[:2]
     less = 100.0 * (1.0 - first["expected"]["posterior_sd"] / second["expected"]["posterior_sd"])
     if less < 1.0:
         return f"{first['mechanism']} and {second['mechanism']} tell about equally much"

@@ -172,6 +172,9 @@ def test_each_round_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(drawn) == 3 * len(SHARES)
     assert len(set(noise)) > 0.99 * len(noise)  # scales of about 2^25: equal numbers are rare
     assert released.points[0] == (0,) * matrix.rows.design.width
+    law = require_type(plan.final_step.noise, PartNoise)
+    seen = NoisyNewton().observation(model, spec.policy, released.values, law, 300, released.points)
+    assert len(seen.points) == len(SHARES)
 
 
 @pytest.mark.parametrize(
