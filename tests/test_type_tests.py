@@ -12,8 +12,8 @@ from dpbayes_cli.core.registry import MODELS
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "dpbayes_cli"
-NAMES_MODELS = ("models/", "experiments/", "core/registry.py")
-"""Where a model's name may be written: a study is about one model."""
+NAMES_MODELS = ("models/", "experiments/", "core/registry.py", "core/coefficient_law.py")
+"""Where a model's name may be written: a study is about one model, and a prior of coefficients may be a normal law."""
 SECTIONS_OF_SPECS = "dpbayes_cli.models.families.regression_domain"
 """Parts of a spec, of which files of studies are made too."""
 TESTS = {"isinstance", "issubclass"}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.core.design import Design
 
 LawName = Literal["normal", "student-t", "laplace"]
 _KINK = 0.01
@@ -106,3 +107,17 @@ class CoefficientLaw:
         else:
             standard = np.asarray(-np.sign(levels - 0.5) * np.log1p(-2.0 * np.abs(levels - 0.5)))
         return np.asarray(self.location[:, None] + np.array(self.scales)[:, None] * standard)
+
+
+class HasCoefficients:
+    """A model whose parameters are the coefficients of a design.
+
+    Attributes:
+        design: the map from a record's features to a row of bounded norm.
+        prior: the prior of the coefficients.
+    """
+
+    design: Design
+    prior: CoefficientLaw
+    accepts_posteriors: ClassVar[bool] = False
+    """Whether the prior may be the posterior of another release of the same regression."""

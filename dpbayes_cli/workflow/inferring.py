@@ -13,8 +13,8 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.analysis import Analysis, analyze
 from dpbayes_cli.bundle.files import chosen_in, found_keys, payload_of, sampling_seed, stated_sampling_seed
 from dpbayes_cli.bundle.read import Bundle, analysis_of, read_bundle
+from dpbayes_cli.core.coefficient_law import HasCoefficients
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.models.families.curved_loss import CurvedLossModel
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.stored_spec import with_former_inference
 
@@ -79,7 +79,7 @@ def prior_from(stated: Mapping[str, Any], contents: Bundle) -> dict[str, Any]:
             hint="if they are, state --prior from=BUNDLE,other_people=true, and no other key of the prior",
         )
     other, model = read_bundle(Path(stated["from"])), contents.model
-    same = isinstance(model, CurvedLossModel) and type(other.model) is type(model)
+    same = isinstance(model, HasCoefficients) and model.accepts_posteriors and type(other.model) is type(model)
     if not same or other.model.columns != model.columns or other.model.parameters != model.parameters:
         raise SpecError(
             "the other release is not of the same regression: the model, the columns and their bounds must be equal",
@@ -90,7 +90,7 @@ def prior_from(stated: Mapping[str, Any], contents: Bundle) -> dict[str, Any]:
             "the other bundle is the same release, or holds draws from a tempered posterior, not a posterior",
             where="prior.from",
         )
-    samples, names = analysis_of(other).samples, require_type(other.model, CurvedLossModel).design.names
+    samples, names = analysis_of(other).samples, require_type(other.model, HasCoefficients).design.names
     return {
         "mean": dict(zip(names, samples.mean(axis=0).tolist(), strict=True)),
         "scale": dict(zip(names, samples.std(axis=0).tolist(), strict=True)),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dpbayes_cli.core.coefficient_law import CoefficientLaw
+from dpbayes_cli.core.coefficient_law import CoefficientLaw, HasCoefficients
 from dpbayes_cli.core.derivatives import DerivativeRows, Point
 from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.langevin import Langevin
@@ -22,7 +22,6 @@ from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.derivatives.infer_derivatives import normal_approximation
 from dpbayes_cli.mechanisms.noisy_newton import rounds
-from dpbayes_cli.models.families.convex_loss import CoefficientModel
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.workflow.simulated_releases import Simulation, Trials
@@ -51,7 +50,7 @@ class CoefficientSimulation(Simulation):
     def _release(self) -> tuple[Floats, Floats, Floats]:
         """Return the standard deviations with and without privacy, and the scores of predictions."""
         step, size = self.planned.plan.final_step, min(self.n_records, _MAX_RECORDS)
-        prior = require_type(self.model, CoefficientModel).prior
+        prior = require_type(self.model, HasCoefficients).prior
         truth = prior.draw(1, self.data_rng)[0]
         rows = require_type(step.rows, DesignRows)
         codes = cast("Integers", self.model.simulated_records(truth.tolist(), size, self.data_rng))

@@ -34,7 +34,7 @@ def test_a_word_is_a_reason(reason: str) -> None:
 def test_no_reason_replaces_another() -> None:
     """The names of columns may hold dots, so that two places could have the same name."""
     columns = {"a": {"values": unsure(None)}, "a.values": unsure("the protocol")}
-    with pytest.raises(SpecError, match=r"no public reason: domain\.a\.values$"):
+    with pytest.raises(SpecError, match=r"(?m)no public reason: domain\.a\.values$"):
         with_reasons_apart({"domain": columns})
     columns["a"] = {"values": unsure("the law")}
     reasons: dict[str, Any] = with_reasons_apart({"domain": columns})["public_reasons"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.coefficient_law import CoefficientLaw
+from dpbayes_cli.core.coefficient_law import CoefficientLaw, HasCoefficients
 from dpbayes_cli.core.columns import Column, NumericColumn, n_codes
 from dpbayes_cli.core.design import Design, DesignRows
 from dpbayes_cli.core.findings import Fact, Findings
@@ -47,14 +47,12 @@ class ConvexLossDomain(Protocol):
 
 
 @dataclass(frozen=True)
-class CoefficientModel(Model):
+class CoefficientModel(Model, HasCoefficients):
     """A regression whose parameters are the coefficients of a design.
 
     Attributes:
-        design: the map from a record's features to a row of bounded norm.
         target: the column of the target.
         loss: the loss of the linear predictor.
-        prior: the prior of the coefficients.
     """
 
     has_probabilities: ClassVar[bool] = False

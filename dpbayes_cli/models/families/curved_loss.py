@@ -24,6 +24,7 @@ class CurvedLossModel(CoefficientModel):
     """A model whose loss has a slope that is a mean minus the outcome, from which coefficients are inferred."""
 
     default_mechanism: ClassVar[str] = "noisy-newton"
+    accepts_posteriors: ClassVar[bool] = True
     ratio: ClassVar[str] = ""
     """The ratio that the exponential of a coefficient is, such as an odds ratio; empty if it is none."""
 
