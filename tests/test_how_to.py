@@ -134,12 +134,12 @@ def test_no_example_states_an_unknown_option() -> None:
 
 def parse_as_command(words: list[str]) -> None:
     """Parse the words after ``dpbayes``; raise a usage error if there is no such command or option."""
-    context = click.Context(cli, info_name="dpbayes")
+    context = click.Context(cli, info_name="dpbayes", **cli.context_settings)
     command: click.Command = cli
     while isinstance(command, click.Group):
-        found = command.get_command(context, words[0])
-        assert found is not None, words
-        command, words = found, words[1:]
+        chosen = command.get_command(context, words[0])
+        assert chosen is not None, words
+        command, words = chosen, words[1:]
         context = click.Context(command, context, resilient_parsing=False)
     command.parse_args(click.Context(command, context), list(words))
 
