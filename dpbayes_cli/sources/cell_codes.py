@@ -153,7 +153,10 @@ class NumberCoder:
 
     def numbers(self, block: CellBlock, i: int) -> Floats:
         """Return the numbers of a column, NaN if they are invalid, shape (n_records,)."""
-        begins, stops = block.trimmed(*block.edges(i))
+        return self.of_cells(block, *block.trimmed(*block.edges(i)))
+
+    def of_cells(self, block: CellBlock, begins: Integers, stops: Integers) -> Floats:
+        """Return the numbers of cells without blanks around them, NaN if they are invalid, shape (n_cells,)."""
         numbers, known = _plain_decimals(block, begins, stops, ord(self._marks.decimal), integers=self._integers)
         if not known.all():
             rows = np.flatnonzero(~known)

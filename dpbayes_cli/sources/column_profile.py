@@ -17,7 +17,8 @@ import numpy as np
 from dpbayes_cli.base.cell_grammar import BLANKS, MAX_KEY_BYTES, POINT, NumberMarks
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
 from dpbayes_cli.sources.cell_blocks import CellBlock
-from dpbayes_cli.sources.cell_codes import LevelCoder, NumberCoder, coder_of
+from dpbayes_cli.sources.cell_codes import NumberCoder, coder_of
+from dpbayes_cli.sources.distinct_cells import distinct_cells, hashes_of
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
 from dpbayes_cli.sources.lines import clean_cell
 from dpbayes_cli.sources.records import Dialect
@@ -25,6 +26,7 @@ from dpbayes_cli.sources.text_keys import TextKeys
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Floats, Integers
+    from dpbayes_cli.sources.text_keys import Words
 
 _SAMPLE = 100_000
 MANY_NUMBERS = 100
@@ -110,24 +112,31 @@ def profile_columns(scan: Scan, names: Sequence[str], marks: NumberMarks = POINT
         for i, tally in enumerate(tallies):
             tally.add(block, i)
     commonest = [tally.commonest() for tally in tallies]
-    if pruned := [i for i, tally in enumerate(tallies) if tally.is_pruned]:
+    if pruned := [i for i, tally in enumerate(tallies) if tally.is_pruned and not tally.is_measure]:
         again: list[Counter[bytes]] = [Counter() for _ in pruned]
         for block in scan(pruned):
             for k, i in enumerate(pruned):
-                again[k].update(filter(set(commonest[i]).__contains__, _cells(block, k)))
-        for i, counts in zip(pruned, again, strict=True):
-            commonest[i] = dict(counts)
+                _, begins, stops, counts = distinct_cells(block, k)
+                for cell, count in zip(block.cells(begins, stops), counts.tolist(), strict=True):
+                    if cell in commonest[i]:
+                        again[k][cell] += count
+        for i, totals in zip(pruned, again, strict=True):
+            commonest[i] = dict(totals)
     profiles = zip(names, tallies, commonest, strict=True)
     return [tally.profile(name, _ordered(counts)) for name, tally, counts in profiles]
 
 
 class _ColumnTally:
-    """Counts the cells of a column; ``is_pruned`` says that it has forgotten rare texts."""
+    """Counts the cells of a column, the distinct ones of each block at once.
+
+    Attributes:
+        is_pruned: whether rare texts were forgotten.
+        is_measure: whether the column has so many distinct numbers that its texts are no longer counted.
+    """
 
     def __init__(self, marks: NumberMarks) -> None:
-        self.is_pruned = False
+        self.is_pruned = self.is_measure = False
         self._numbers = NumberCoder(CutColumn("", (0.0,)), marks)
-        self._missing = LevelCoder(dict.fromkeys(MISSING, 0))
         self._counts: Counter[bytes] = Counter()
         self._sampled: set[int] = set()
         self._n_bits = 0
@@ -136,44 +145,51 @@ class _ColumnTally:
 
     def add(self, block: CellBlock, i: int) -> None:
         """Count the cells of a block."""
-        numbers = self._numbers.numbers(block, i)[block.is_whole]
-        is_number = ~np.isnan(numbers)
-        is_missing = (self._missing.codes(block, i)[block.is_whole] >= 0) & ~is_number
-        numbers = numbers[is_number]
-        self._totals += len(is_number), is_missing.sum(), len(numbers), (numbers == np.floor(numbers)).sum()
-        if len(numbers):
-            self._range = min(self._range[0], numbers.min()), max(self._range[1], numbers.max())
-        self._counts.update(_cells(block, i))
+        hashes, begins, stops, counts = distinct_cells(block, i)
+        numbers = self._numbers.of_cells(block, begins, stops)
+        is_number, is_missing = ~np.isnan(numbers), np.isin(hashes, hashes_of(MISSING))
+        masks = (is_missing & ~is_number, is_number, numbers == np.floor(numbers))
+        self._totals += [counts.sum(), *(counts[mask].sum() for mask in masks)]
+        if is_number.any():
+            self._range = min(self._range[0], np.nanmin(numbers)), max(self._range[1], np.nanmax(numbers))
+        self._sample(hashes[~is_missing])
+        self.is_measure |= self._distinct > _MAX_COUNTED and self._all("").is_numeric
+        if self.is_measure:
+            return
+        rows = np.flatnonzero(~is_missing)
+        for cell, count in zip(block.cells(begins[rows], stops[rows]), counts[rows].tolist(), strict=True):
+            self._counts[cell] += count
         if len(self._counts) > _MAX_COUNTED:
-            self._sample()
             self.is_pruned = True
             self._counts = Counter(dict(self._counts.most_common(_MAX_COUNTED // 2)))
 
     def commonest(self) -> dict[bytes, int]:
         """Return the most common texts that are not missing values, with their frequencies."""
-        for text in MISSING:
-            self._counts.pop(text.encode(), None)
-        self._sample()
         return dict(self._counts.most_common(COMMONEST))
 
     def profile(self, name: str, commonest: tuple[tuple[str, int], ...]) -> ColumnProfile:
         """Return the profile of the column."""
-        records, missing, numbers, whole = self._totals.tolist()
-        lowest, highest = map(float, self._range) if numbers else (math.nan, math.nan)
-        distinct = min(len(self._sampled) << self._n_bits, records - missing)
-        profile = ColumnProfile(name, records, missing, numbers, whole, lowest, highest, distinct, ())
-        is_measure = profile.is_numeric and distinct > MANY_NUMBERS
+        profile = self._all(name)
+        is_measure = profile.is_numeric and profile.distinct > MANY_NUMBERS
         return profile if is_measure else replace(profile, commonest=commonest)
 
-    def _sample(self) -> None:
+    def _all(self, name: str) -> ColumnProfile:
+        """Return the profile without the most common texts."""
+        records, missing, numbers, whole = self._totals.tolist()
+        lowest, highest = map(float, self._range) if numbers else (math.nan, math.nan)
+        distinct = min(self._distinct, records - missing)
+        return ColumnProfile(name, records, missing, numbers, whole, lowest, highest, distinct, ())
+
+    @property
+    def _distinct(self) -> int:
+        return len(self._sampled) << self._n_bits
+
+    def _sample(self, hashes: Words) -> None:
         """Remember the hashes of the distinct texts, or a random part of them whose size is bounded."""
-        self._sampled.update(filter(self._is_sampled, map(hash, self._counts)))
+        self._sampled.update(hashes[hashes & np.uint64((1 << self._n_bits) - 1) == 0].tolist())
         while len(self._sampled) > _MAX_SAMPLED:
             self._n_bits += 1
-            self._sampled = set(filter(self._is_sampled, self._sampled))
-
-    def _is_sampled(self, code: int) -> bool:
-        return not code & ((1 << self._n_bits) - 1)
+            self._sampled = {code for code in self._sampled if not code & ((1 << self._n_bits) - 1)}
 
 
 def are_grouped(scan: Scan, index: int) -> bool:
@@ -305,10 +321,6 @@ def _cells(block: CellBlock, i: int) -> list[bytes]:
     """Return the cells of the well-formed records."""
     begins, stops = block.trimmed(*block.edges(i))
     return block.cells(begins[block.is_whole], stops[block.is_whole])
-
-
-def _rows(block: CellBlock, n_columns: int) -> Iterator[tuple[bytes, ...]]:
-    return zip(*(_cells(block, i) for i in range(n_columns)), strict=True)
 
 
 def _text(cell: bytes) -> str:

@@ -59,10 +59,8 @@ class BoundedReader:
 
     def _kept(self, blocks: Iterable[Records]) -> Iterator[KeptRecords]:
         """Yield the kept records; the codes and the units of all records are held in memory."""
-        texts, keyed = (
-            TextKeys(),
-            [i for i, each in enumerate(self.columns) if isinstance(each, Column) and each.is_key],
-        )
+        texts = TextKeys()
+        keyed = [i for i, each in enumerate(self.columns) if isinstance(each, Column) and each.is_key]
         kind = np.int32 if max(map(n_codes, self.columns), default=0) < 1 << 31 else np.int64
         codes, keys = [np.empty((len(self.columns), 0), kind)], [np.empty((1 + len(keyed), 0), np.uint64)]
         for records in blocks:
@@ -70,10 +68,11 @@ class BoundedReader:
             mine = slice(None) if self._parts == 1 else _hashed(units) % np.uint64(self._parts) == self._part
             keys.append(np.stack([units, *(records.keys(i, texts) for i in keyed)])[:, mine])
             codes.append(np.stack([records.codes(i) for i in range(len(self.columns))]).astype(kind)[:, mine])
-        found, rows = zip(*(np.unique(row, return_inverse=True) for row in np.concatenate(keys, axis=1)), strict=True)
+        numbered = (np.unique(row, return_inverse=True) for row in np.concatenate(keys, axis=1))
+        distinct, rows = zip(*numbered, strict=True)
         table = np.stack([rows[0], *np.concatenate(codes, axis=1), *rows[1:]])
         del keys, codes
-        cells = [texts.texts(each) for each in found]
+        cells = [texts.texts(each) for each in distinct]
         is_kept = np.bincount(table[0])[table[0]] <= min(self._bound.max_contributions, MAX_DUPLICATES)
         chosen = self._chosen(table[:, ~is_kept], cells, keyed)
         for kept in (table[:, is_kept], chosen):
@@ -104,8 +103,7 @@ class BoundedReader:
             hashes[begin:end] = np.frombuffer(digests, ">u8")[::4]
         record = np.repeat(first, twins)
         unit = table[0, record]
-        n_bits = np.uint64(int(unit.max(initial=1)).bit_length())
-        order = np.argsort(unit.astype(np.uint64) << (np.uint64(64) - n_bits) | hashes >> n_bits)
+        order = np.lexsort((hashes, unit))
         place = np.arange(len(unit)) - np.searchsorted(unit, unit)  # units are in ascending order
         return table[:, record[order[place < self._bound.max_contributions]]]
 
