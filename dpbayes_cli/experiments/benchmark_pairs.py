@@ -17,9 +17,9 @@ from dpbayes_cli.core.private_tree import Edge, PrivateTree
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.experiments.benchmark_tasks import (
+    FileTask,
     Release,
     Scored,
-    Task,
     Trial,
     class_scores,
     inference_of,
@@ -36,7 +36,7 @@ _TREE_SHARE = Decimal("0.2")
 """The part of epsilon that is spent on a private tree."""
 
 
-class PairsTask(Task):
+class PairsTask(FileTask):
     """The joint shares of all pairs of columns, and predictions of the last column by a regression on synthetic rows.
 
     Intervals are for the pairs that a released tree joins. A lower end below one record of the file is 0, because a

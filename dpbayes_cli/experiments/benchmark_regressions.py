@@ -12,9 +12,9 @@ from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.experiments import peers
 from dpbayes_cli.experiments.benchmark_tasks import (
+    FileTask,
     Release,
     Scored,
-    Task,
     Trial,
     around,
     class_scores,
@@ -33,7 +33,7 @@ from dpbayes_cli.experiments.study import COMPLETE, plan_release
 from dpbayes_cli.inference.batch import draw_many
 
 
-class LinearTask(Task):
+class LinearTask(FileTask):
     """The slopes of a linear regression, in standard deviations of the target for one of the feature."""
 
     def numbers(self, codes: Integers) -> Floats:
@@ -92,7 +92,7 @@ def _ordinary(numbers: Floats) -> tuple[Floats, Floats]:
     return beta, np.diag(inverse) * np.square(y - x @ beta).sum() / (len(y) - x.shape[1])
 
 
-class LogisticTask(Task):
+class LogisticTask(FileTask):
     """The coefficients of a logistic regression, for features that are scaled by their public bounds."""
 
     @cached_property

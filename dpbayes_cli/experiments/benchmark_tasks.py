@@ -108,6 +108,27 @@ class Task(ABC):
     steps: int
     rounds: int
 
+    @abstractmethod
+    def trials(self, count: int, seed: np.random.SeedSequence) -> list[Trial]:
+        """Return data sets with the true values."""
+
+    @cached_property
+    def model(self) -> Any:
+        """The model of the request."""
+        return build_spec(self.document).build_model()
+
+    @abstractmethod
+    def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
+        """Estimate from each data set by a method; a method without privacy does not use ``release``."""
+
+    def error(self, scored: Scored, trial: Trial) -> float:
+        """Return the root mean square distance of the estimates from the true values."""
+        return float(np.sqrt(np.square(scored.estimate - trial.truth).mean()))
+
+
+class FileTask(Task):
+    """The values in a whole file, estimated from some of its records."""
+
     def trials(self, count: int, seed: np.random.SeedSequence) -> list[Trial]:
         """Return data sets whose records are drawn from a file with replacement; the others are to be predicted."""
         codes, trials = self.population, []
@@ -117,27 +138,14 @@ class Task(ABC):
         return trials
 
     @cached_property
-    def model(self) -> Any:
-        """The model of the request."""
-        return build_spec(self.document).build_model()
-
-    @cached_property
     def population(self) -> Integers:
         """The codes of the records of the file, shape (n_records, n_columns)."""
         return records_of(self.place, self.model.columns)
 
     @property
+    @abstractmethod
     def truth(self) -> Floats:
         """What is to be estimated: the values in the whole file."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
-        """Estimate from each data set by a method; a method without privacy does not use ``release``."""
-
-    def error(self, scored: Scored, trial: Trial) -> float:
-        """Return the root mean square distance of the estimates from the true values."""
-        return float(np.sqrt(np.square(scored.estimate - trial.truth).mean()))
 
 
 @lru_cache(maxsize=4)

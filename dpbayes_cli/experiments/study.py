@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -81,7 +82,11 @@ class CoinCase(StudySection, frozen=True, kw_only=True):
         return cast(BetaBernoulli, spec.build_model())
 
 
-class Study(StudySection, frozen=True, kw_only=True):
+class _AbstractSection(msgspec.StructMeta, ABCMeta):
+    """The type of sections with abstract methods."""
+
+
+class Study(StudySection, metaclass=_AbstractSection, frozen=True, kw_only=True):
     """A study, as its file states it. A subclass is a kind of study: it adds keys, and defines grid, run and claims.
 
     The docstring of the subclass stands at the beginning of ``summary.md``.
@@ -134,9 +139,9 @@ class Study(StudySection, frozen=True, kw_only=True):
         """Return a case with its defaults written out."""
         return cast(Section, case)
 
+    @abstractmethod
     def grid(self) -> list[GridPoint]:
         """Return the points in the order of the file, after checking that each of them can be computed."""
-        raise NotImplementedError
 
     def point(
         self, place: dict[str, Any], data: dict[str, Any], own: dict[str, Any], details: dict[str, Any] | None = None
@@ -152,13 +157,13 @@ class Study(StudySection, frozen=True, kw_only=True):
             yield None, free
         yield from product(prices, (method for method in methods if method != free))
 
+    @abstractmethod
     def run(self, point: GridPoint) -> PointOutcome:
         """Compute one point; equal definitions give equal results, in any process."""
-        raise NotImplementedError
 
+    @abstractmethod
     def claims(self, results: Results) -> Iterable[Claim]:
         """Return the claims that these results confirm or contradict."""
-        raise NotImplementedError
 
     def figures(self, results: Results) -> dict[str, Any]:
         """Return the figures by name; each states that it is not private."""
