@@ -55,7 +55,7 @@ RETURNED = (
 """The classes of the objects that functions of the Python API return."""
 INTERNAL = {(Guarantee, "serialize"), (Guarantee, "statement")}
 """Public methods that only the package itself uses."""
-ITEM = re.compile(r"(- |\d\. )?")
+ITEM = re.compile(r"^(- |\d\. )")
 HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source): *\n?", re.MULTILINE)
 
 
@@ -66,7 +66,7 @@ def page(title: str, *lines: str) -> str:
         textwrap.fill(
             line,
             WIDTH,
-            subsequent_indent=" " * len(ITEM.match(line)[0]),
+            subsequent_indent=" " * (len(line) - len(ITEM.sub("", line))),
             break_long_words=False,
             break_on_hyphens=False,
         )
@@ -154,7 +154,7 @@ def keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, str
             yield from keys(values, f"{place}{item.name}.NAME.")
 
 
-def key_table(rows: Iterator[tuple[str, str, str]]) -> list[str]:
+def key_table(rows: Iterable[tuple[str, str, str]]) -> list[str]:
     """Return a table of keys."""
     body = [f"| `{name}` | {default} | {cell(description)} |" for name, default, description in rows]
     return [*table("key", "default", "meaning"), *body] if body else []
@@ -247,7 +247,8 @@ def corrections_page() -> str:
         "follows its paper. `dpbayes explain NAME` prints the same text.",
     ]
     shared: dict[str, list[type[Model] | type[Mechanism]]] = {}
-    for subject in [*map(mechanism_type, mechanism_names()), *map(model_type, model_names())]:
+    subjects_of: list[type[Model] | type[Mechanism]] = [*map(mechanism_type, mechanism_names())]
+    for subject in [*subjects_of, *map(model_type, model_names())]:
         shared.setdefault(subject.info.corrections, []).append(subject)
     for corrections, subjects in shared.items():
         if not corrections.lower().startswith("none"):

@@ -42,4 +42,4 @@ def hashes_of(texts: tuple[str, ...]) -> Words:
     """Return the hashes of cells that hold these texts of at most eight bytes."""
     words = np.frombuffer(b"".join(text.encode().ljust(8, b"\0") for text in texts), "<u8")
     begins = np.arange(len(texts))
-    return _hashes(words, begins, begins + [len(text) for text in texts])
+    return _hashes(words, begins, begins + np.array([len(text) for text in texts]))

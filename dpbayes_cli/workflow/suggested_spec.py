@@ -67,15 +67,16 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
     """
     lines = [_HEAD, _FROM_HEADER, f"# columns: {', '.join(names)}", ""]
     if model is not None:
-        kind = pair_of({"model": model})[0]
-        if "features" in kind.first_spec and "{values" in kind.first_spec["features"]:
+        chosen = pair_of({"model": model})[0]
+        if "{values" in chosen.first_spec.get("features", ""):
             lines.insert(-1, _FEATURES)
-        return _joined([*lines, *_body(file, source, names, names[0], kind, _blank)])
+        column = names[0] if chosen.column_names is Model.column_names else ""
+        return _joined([*lines, *_body(file, source, names, column, chosen, _blank)])
     lines += ["# Keep the model that suits the column, and delete the others.", ""]
     lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
-        chosen = next(name for name in model_names() if model_type(name).suggested_for == kind)
-        block = _tree({"model": chosen, "domain": {key: _blank("", key) for key in keys}})
+        usual = next(name for name in model_names() if model_type(name).suggested_for == kind)
+        block = _tree({"model": usual, "domain": {key: _blank("", key) for key in keys}})
         lines += ["", f"# {kind}", *(f"# {line}" if i else line for line in block)]
     return _joined([*lines, "", "privacy:", "  epsilon: 1"])
 

@@ -250,6 +250,8 @@ def test_the_suggested_spec_of_a_regression_knows_its_target(dpbayes: Cli, place
     domain = json.loads(dpbayes("spec", "check", "s.yaml", "--json").out)["spec"]["domain"]
     assert (domain["target"]["column"], domain["target"]["values"]) == ("ill", ["no", "yes"])
     assert sorted(domain["features"]) == ["age", "sex"]
+    header = dpbayes("spec", "init", "logistic-regression", "--from", "a.csv").out
+    assert all(f'"{name}":' in header for name in ("nr", "age", "sex", "ill")), "a header alone names no target"
 
 
 def test_check_names_texts_that_differ_in_case_alone(dpbayes: Cli, place: Path) -> None:

@@ -95,7 +95,7 @@ class ConvolvedCounts:
                     terms = terms * after[self._k - 2 - j]
                 result[i, :, j] = np.einsum("gw,gw->g", terms.real, tested.real)
                 result[i, :, j] += np.einsum("gw,gw->g", terms.imag, tested.imag)
-        return np.clip(result / np.maximum(total, _LEAST)[:, None], 0.0, 1.0)
+        return np.asarray(np.clip(result / np.maximum(total, _LEAST)[:, None], 0.0, 1.0))
 
     def draw_counts(self, law: CategoryLaw, rng: np.random.Generator) -> Integers:
         """Draw the latent counts: first their sum, then the last count given the sum, and so on."""

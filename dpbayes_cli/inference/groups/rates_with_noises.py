@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +34,8 @@ def infer_rates_with_noises(
         samples: how many draws of the hyperparameters to return.
         rng: the generator.
     """
-    members, pairs, prior = [], [], BinaryPrior(1.0, 1.0, pooled=True)
+    members, prior = [], BinaryPrior(1.0, 1.0, pooled=True)
+    pairs: list[Any] = []
     for k, (first, second) in enumerate(noises):
         groups = np.flatnonzero(noise_of == k)
         blocks = group_blocks(observed[groups], (component_noise(first, 1), component_noise(second, 1)))

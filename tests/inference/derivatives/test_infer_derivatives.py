@@ -124,8 +124,8 @@ def test_average_effects_are_means_over_the_law_of_the_features() -> None:
 
 def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:
     prior, flat = two_level_observation().prior, np.random.default_rng(7).normal(0.0, 2.0**0.5, (400, 2))
-    (rare,) = uninformed(two_level_observation(), flat, np.linalg.inv(prior.precision))
-    (hidden,) = uninformed(two_level_observation(), flat, 0.01 * np.eye(2))
+    (rare,) = uninformed(two_level_observation(), flat, np.asarray(np.linalg.inv(prior.precision), dtype=np.float64))
+    (hidden,) = uninformed(two_level_observation(), flat, np.array([[0.01, 0.0], [0.0, 0.01]]))
     assert "x=b against a" in rare
     assert "even without noise" in rare
     assert "the noise hides" in hidden

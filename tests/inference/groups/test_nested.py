@@ -142,7 +142,7 @@ def test_three_categories_have_larger_groups_too() -> None:
 def test_hyperparameters_from_their_prior_have_uniform_ranks() -> None:
     rng, ranks = np.random.default_rng(5), list[list[float]]()
     for _ in range(25):
-        phi, rho_larger, rho = rng.random(), *rng.beta(1.0, 3.0, 2).tolist()
+        phi, rho_larger, rho = rng.random(), rng.beta(1.0, 3.0), rng.beta(1.0, 3.0)
         study = Study(rng, phi, 1.0 / rho_larger - 1.0, 1.0 / rho - 1.0)
         draws = infer_groups(study.observation, "partial", 199, rng).draws
         ranks.append([float((draws[:, k] < x).mean()) for k, x in enumerate((phi, study.within, study.between))])
