@@ -90,6 +90,12 @@ def prior_from(stated: Mapping[str, Any], contents: Bundle) -> dict[str, Any]:
             "the other bundle is the same release, or holds draws from a tempered posterior, not a posterior",
             where="prior.from",
         )
+    if other.document.account == contents.document.account:
+        raise SpecError(
+            f"both releases are of the account {contents.document.account!r}, so they are of the same people",
+            where="prior.from",
+            hint="name a release of other people",
+        )
     samples, names = analysis_of(other).samples, require_type(other.model, HasCoefficients).design.names
     return {
         "mean": dict(zip(names, samples.mean(axis=0).tolist(), strict=True)),

@@ -185,6 +185,7 @@ def best_sentence(plans: Sequence[Mapping[str, Any]]) -> str:
         return ""
     first, second = simulated[:2]
     less = 100.0 * (1.0 - first["expected"]["posterior_sd"] / second["expected"]["posterior_sd"])
+    best, next_best = first["mechanism"], second["mechanism"]
     if less < 1.0:
-        return f"{first['mechanism']} and {second['mechanism']} tell about equally much"
-    return f"{first['mechanism']} tells most: its sd is {less:.0f} % smaller than that of {second['mechanism']}"
+        return f"{best} and {next_best} have about equally narrow posteriors"
+    return f"{best} has the narrowest posterior: its sd is {less:.0f} % below that of {next_best}"

@@ -175,7 +175,7 @@ def test_a_release_that_an_account_cannot_pay_for_has_no_cost_in_it(dpbayes: Cli
 
 def test_a_comparison_says_how_often_an_account_pays(dpbayes: Cli) -> None:
     shown = dpbayes(*COIN[:-1], "--eps", "0.1", *IMPUTED, "--trials", "5", "--compare", "-v").out
-    assert "tells most: its sd is" in shown or "tell about equally much" in shown
+    assert "has the narrowest posterior: its sd is" in shown or "about equally narrow" in shown
     head = next(line for line in shown.splitlines() if line.startswith("mechanism"))
     row = next(line for line in shown.splitlines() if line.startswith("laplace ")).split()
     assert row[head.replace("epsilon at delta", "a b c").split().index("times")] == "36"

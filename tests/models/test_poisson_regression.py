@@ -84,4 +84,8 @@ def test_a_file_becomes_rate_ratios_and_the_prior_of_another_release(dpbayes: Cl
     both = dpbayes("infer", "one", "--prior", "from=two,other_people=true", "--json").json
     assert both["posterior"]["beta[age]"]["sd"] < 0.9 * alone
     assert both["prior"]["origin"]
+    dpbayes("budget", "amend", "one", "--mu", "2", "--reason", "a second release").exits(0)
+    dpbayes("release", "--spec", "one.yaml", "--release-id", "again", "--out", "again", "--epsilon", "1").exits(0)
+    same = dpbayes("infer", "one", "--prior", "from=again,other_people=true").exits(3)
+    assert "of the account 'one', so they are of the same people" in " ".join(same.err.split())
     assert dpbayes("infer", "one", "--prior", "law=student-t,freedom=3,scale.age=0.2").code == 0

@@ -65,7 +65,9 @@ def prior_values(prior: Section) -> dict[str, str]:
     """Return, for each key of a prior that has a value, a text with the key and its numbers, such as "alpha 1"."""
     values = msgspec.to_builtins(prior)
     return {
-        key: f"{key} {_numbers(value)}" for key, value in values.items() if value is not None and value not in ({}, [])
+        key: f"{key} {_numbers(value)}"
+        for key, value in values.items()
+        if value is not None and value not in ({}, [], ())
     }
 
 
