@@ -54,13 +54,24 @@ def test_docstrings_of_public_functions_begin_with_an_imperative_verb() -> None:
 
 EARLIER = ("neighb[o]urs?", "col[o]urs?", "temp[e]ratures?", "taken for tr[u]e", "lo[t]s?")
 """Words of version 0.1, written so that a search for them does not find this line."""
+BRITISH = (
+    "gr[e]y",
+    "cent[r]e[ds]?",
+    "labelle[d]",
+    "modelle[d]",
+    "licen[c]e",
+    "toward[s]",
+    "afterward[s]",
+    "behavio[u]r",
+    "analys[e]d?",
+)
 
 
 def other_words() -> list[str]:
-    """Return patterns of the words that do not stand for a term: those of version 0.1, and the glossary's."""
+    """Return patterns of words to avoid: those of version 0.1, British spellings, and those that the glossary lists."""
     text = " ".join((ROOT / "docs/glossary.md").read_text(encoding="utf-8").split())
     listed = [word for words in re.findall(r"Not: ([^.]*)\.", text) for word in words.split(", ")]
-    return [*EARLIER, *map(re.escape, listed)]
+    return [*EARLIER, *BRITISH, *map(re.escape, listed)]
 
 
 def test_terms_have_one_form() -> None:

@@ -88,7 +88,7 @@ COLUMNS = tuple(NumericColumn(name, -1.0, 1.0, 16) for name in ("a", "b", "y"))
 
 
 @EVERY
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_two_records_have_gradients_farther_apart_than_the_sensitivity(name: str, seed: int) -> None:
     loss, rng = LOSSES[name], np.random.default_rng(seed)

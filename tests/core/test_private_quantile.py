@@ -246,7 +246,7 @@ def test_codes_are_those_of_numbers_between_the_bounds() -> None:
 numbers = st.floats(-20, 20) | st.sampled_from([-2.0, 4.0, 1.0, -0.5, 1e308, -1e308])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(numbers | st.none(), max_size=50), st.sampled_from(["clamp", "drop"]))
 def test_sql_and_python_give_the_same_histogram_from_every_format(cells: list[float | None], outside: Any) -> None:
     import tempfile
