@@ -201,6 +201,15 @@ class Model(ABC):
         """The names of the parameters of one group; empty if the records are not divided into groups."""
         return ()
 
+    @property
+    def can_be_hidden(self) -> tuple[bool, ...]:
+        """For each parameter, whether it is positive and its interval begins at 0 if this makes the interval shorter.
+
+        A central interval hardly ever contains a positive parameter that the noise hides: it leaves out what is next to
+        0.
+        """
+        return (False,) * len(self.parameters)
+
     @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the predictive law of a new record: a probability for each level, or the ``mean`` of a number.
