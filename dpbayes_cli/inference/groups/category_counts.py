@@ -64,20 +64,29 @@ class CategoryCounts:
         return float((largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1))).sum())
 
     def moments(self, law: CategoryLaw) -> Floats:
-        """Return the means of the probabilities and of their squares, shape (2, n_groups, n_categories)."""
+        """Return means of the probabilities, of their squares, of the size and of its square.
+
+        The last two are the last rows of the second axis, in the first and second place, so that the shape is (2,
+        n_groups, n_categories + 1).
+        """
         if law.is_overdispersed:
             return self._convolved.moments(law)
         nodes = self._nodes(law)
         logs, rising = self._terms(law, nodes, 2)
         mass = _normalized(logs)
         share = -np.expm1(nodes[0] - law.log_q)  # 1 - u
-        result, scale = np.empty((2, *self._observed.shape)), np.ones(len(share))
-        for i in range(2):
-            scale = scale * share / (law.kappa - law.shape + i)
-            for k, rows in enumerate(self._row_of):
-                result[i, :, k] = np.einsum("gu,gu->g", mass, (rising[k][i] * scale)[rows])
+        first, second = share / (law.kappa - law.shape), share / (law.kappa - law.shape + 1.0)
+        result = np.empty((2, len(mass), len(rising) + 1))
+        size, variance = np.zeros(mass.shape), np.zeros(mass.shape)
+        for k, (rows, (once, twice)) in enumerate(zip(self._row_of, rising, strict=True)):
+            result[0, :, k] = np.einsum("gu,gu->g", mass, (once * first)[rows])
+            result[1, :, k] = np.einsum("gu,gu->g", mass, (twice * first * second)[rows])
+            size += (once - law.a[k])[rows]
+            variance += (twice - once - once**2)[rows]
+        result[:, :, -1] = (mass * size).sum(axis=1), (mass * (size**2 + variance)).sum(axis=1)
         # the trapezoid sums have tiny errors, but the probabilities of a group add up to one
-        return np.clip(result / result[0].sum(axis=1)[:, None], 0.0, 1.0)
+        result[:, :, :-1] = np.clip(result[:, :, :-1] / result[0, :, :-1].sum(axis=1)[:, None], 0.0, 1.0)
+        return result
 
     def draw(self, law: CategoryLaw, rng: np.random.Generator) -> Floats:
         """Draw the category probabilities of all groups, shape (n_groups, n_categories)."""
@@ -106,16 +115,16 @@ class CategoryCounts:
         log_x, log_weights = nodes
         logs, rising = np.tile(log_weights, (len(self._observed), 1)), []
         for k, (axis, rows) in enumerate(zip(self._axes, self._row_of, strict=True)):
-            counts, a = axis.nodes[:, None], law.a[k]
+            counts, a, sums = axis.nodes[:, None], law.a[k], axis.sums
             log_terms = gammaln(a + counts) - gammaln(a) - gammaln(counts + 1.0) + counts * log_x
             scale = log_terms.max(axis=0)
             terms = np.exp(log_terms - scale)
-            total = np.maximum(axis.weights @ terms, _FLOOR)
+            total = np.maximum(sums @ terms, _FLOOR)
             logs += (np.log(total) + scale)[rows]
             means, factor = [], np.ones(counts.shape)
             for j in range(order):
                 factor = factor * (a + counts + j)
-                mean = axis.weights @ (terms * factor) / total
+                mean = sums @ (terms * factor) / total
                 means.append(np.clip(mean, factor[0], factor[-1]))  # if interpolated sums are far in the tails
             rising.append(means)
         return logs, rising

@@ -78,12 +78,13 @@ class ConvolvedCounts:
         return float(logs.sum())
 
     def moments(self, law: CategoryLaw) -> Floats:
-        """Return the means of the probabilities and of their squares, shape (2, n_groups, n_categories)."""
+        """Return means of the probabilities and sizes, and of their squares; see ``CategoryCounts``."""
         each = self._transforms(law)
         before, after = self._products(each), self._products(each, reverse=True)
-        total = np.einsum("gn,gn->g", self._invert(before[-1]), each.weights)
+        masses = self._invert(before[-1]) * each.weights
+        total = np.maximum(masses.sum(axis=1), _LEAST)
         precision, success = law.kappa + self._places, law.a[self._category, None] + self._counts
-        weights, rows, result = each.weights, each.rows, np.empty((2, self._n_groups, self._k))
+        weights, rows, result = each.weights, each.rows, np.empty((2, self._n_groups, self._k + 1))
         for i in range(2):
             weights, rows = weights / (precision + i), rows * (success + i)
             raised, tested = rfft(rows, self._n_points), self._dual(weights)
@@ -95,7 +96,10 @@ class ConvolvedCounts:
                     terms = terms * after[self._k - 2 - j]
                 result[i, :, j] = np.einsum("gw,gw->g", terms.real, tested.real)
                 result[i, :, j] += np.einsum("gw,gw->g", terms.imag, tested.imag)
-        return np.asarray(np.clip(result / np.maximum(total, _LEAST)[:, None], 0.0, 1.0))
+            result[i, :, -1] = (masses * self._places ** (i + 1.0)).sum(axis=1)
+        result /= total[:, None]
+        result[:, :, :-1] = np.clip(result[:, :, :-1], 0.0, 1.0)
+        return result
 
     def draw_counts(self, law: CategoryLaw, rng: np.random.Generator) -> Integers:
         """Draw the latent counts: first their sum, then the last count given the sum, and so on."""

@@ -89,7 +89,7 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSu
         quantiles = _quantiles(moments, _moments(pairs, few), places, cdf)
     else:
         a, b = _beta_shapes(moments)
-        quantiles, above = np.stack([betaincinv(a, b, level) for level in LEVELS], axis=1), _above(a, b, overall)
+        quantiles, above = _beta_quantiles(a, b), _above(a, b, overall)
     return _summary(moments, quantiles, above)
 
 
@@ -113,7 +113,13 @@ def quantile_places(rows: Floats) -> Floats:
     return _grid(_Moments(rows, 1), rows[:, None])
 
 
-def summarize_rows(rows: Floats, n_draws: int, overall: Floats, few: DistributionFunctions) -> PairSummary:
+def summarize_rows(
+    rows: Floats,
+    n_draws: int,
+    overall: Floats,
+    few: DistributionFunctions | None = None,
+    corrected: NDArray[np.bool_] | None = None,
+) -> PairSummary:
     """Return the summaries of groups.
 
     Args:
@@ -121,10 +127,21 @@ def summarize_rows(rows: Floats, n_draws: int, overall: Floats, few: Distributio
         n_draws: the number of draws.
         overall: draws of the mean over all groups.
         few: distribution functions for a few draws of the hyperparameters; they correct the quantiles of Beta laws.
+        corrected: the groups to which ``few`` belongs; None if these are all.
     """
     moments = _Moments(rows, n_draws)
-    quantiles = _quantiles(moments, _Moments(few.rows, 1), few.places, few.cdf)
-    return _summary(moments, quantiles, _above(*_beta_shapes(moments), overall))
+    a, b = _beta_shapes(moments)
+    chosen = np.full(len(a), few is not None) if corrected is None else corrected
+    quantiles = np.empty((len(a), len(LEVELS)))
+    quantiles[~chosen] = _beta_quantiles(a[~chosen], b[~chosen])
+    if few is not None:
+        some = _Moments(rows[:, chosen], n_draws)
+        quantiles[chosen] = _quantiles(some, _Moments(few.rows, 1), few.places, few.cdf)
+    return _summary(moments, quantiles, _above(a, b, overall))
+
+
+def _beta_quantiles(a: Floats, b: Floats) -> Floats:
+    return np.stack([betaincinv(a, b, level) for level in LEVELS], axis=1)
 
 
 def _summary(moments: _Moments, quantiles: Floats, above: Floats) -> PairSummary:

@@ -53,7 +53,7 @@ def test_likelihood_moments_and_draws_agree_with_enumeration(law: CategoryLaw) -
     n = counts.sum(axis=1, keepdims=True)
     first = posterior @ ((law.a + counts) / (law.kappa + n))
     second = posterior @ ((law.a + counts) * (law.a + counts + 1.0) / (law.kappa + n) / (law.kappa + n + 1.0))
-    moments = groups.moments(law)
+    moments = groups.moments(law)[:, :, :3]
     assert np.allclose(moments, [first, second], atol=1e-6)
     assert np.allclose(moments[0].sum(axis=1), 1.0, atol=1e-12)
     rng = np.random.default_rng(1)
