@@ -76,12 +76,12 @@ def fit_sums(
         share: the share of the usual number of draws, if several posteriors will be averaged.
     """
     moments = RecordMoments(outcome)
-    pilot = _part(observation, _PILOT_GROUPS)
+    pilot = part_of(observation, _PILOT_GROUPS)
     numbers, size_law, coordinates = _first_nodes(pilot, moments)
     likelihood = SumLikelihood(pilot, outcome, moments, pooling, numbers, coordinates)
     starts = _starts(observation, moments, size_law, pooling)
     sample = sample_density(likelihood.log_posterior, starts, _PILOT_POINTS, _PILOT_POINTS / 4, rng)
-    some = _part(observation, _MOST_FITTED)
+    some = part_of(observation, _MOST_FITTED)
     fit = extend_fit(SumFit(likelihood, outcome, moments, pooling, sample), some, rng)
     size = int(np.clip(share * _MAX_EVALUATIONS // len(some.observed), _FEWEST_POINTS, _MOST_POINTS))
     starts = (sample.weights @ sample.points)[None]
@@ -90,7 +90,7 @@ def fit_sums(
     return fit if len(some.observed) == len(observation.observed) else extend_fit(fit, observation, rng)
 
 
-def _part(observation: NoisyGroups, most: int) -> NoisyGroups:
+def part_of(observation: NoisyGroups, most: int) -> NoisyGroups:
     """Return evenly chosen groups, at least half as many as ``most``, or all groups if these are fewer."""
     return replace(observation, observed=observation.observed[:: -(-len(observation.observed) // most)])
 
