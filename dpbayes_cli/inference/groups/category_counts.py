@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
+from dpbayes_cli.base.numeric import normalize_rows
 from dpbayes_cli.inference.groups.category_law import CategoryLaw
-from dpbayes_cli.inference.groups.convolved_counts import ConvolvedCounts, choose
+from dpbayes_cli.inference.groups.convolved_counts import ConvolvedCounts
 from dpbayes_cli.inference.groups.count_axis import make_axis
+from dpbayes_cli.inference.groups.draws import choose, draw_dirichlet, noise_windows
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -73,7 +75,7 @@ class CategoryCounts:
             return self._convolved.moments(law)
         nodes = self._nodes(law)
         logs, rising = self._terms(law, nodes, 2)
-        mass = _normalized(logs)
+        mass = normalize_rows(logs)
         share = -np.expm1(nodes[0] - law.log_q)  # 1 - u
         first, second = share / (law.kappa - law.shape), share / (law.kappa - law.shape + 1.0)
         result = np.empty((2, len(mass), len(rising) + 1))
@@ -91,20 +93,16 @@ class CategoryCounts:
     def draw(self, law: CategoryLaw, rng: np.random.Generator) -> Floats:
         """Draw the category probabilities of all groups, shape (n_groups, n_categories)."""
         counts = self._convolved.draw_counts(law, rng) if law.is_overdispersed else self._draw_counts(law, rng)
-        gammas = rng.standard_gamma(law.a + counts) + 1e-300
-        return np.asarray(gammas / gammas.sum(axis=1, keepdims=True))
+        return draw_dirichlet(law.a + counts, rng)
 
     def _draw_counts(self, law: CategoryLaw, rng: np.random.Generator) -> Integers:
         nodes = self._nodes(law)
-        node = choose(_normalized(self._terms(law, nodes, 0)[0]), rng)
+        node = choose(normalize_rows(self._terms(law, nodes, 0)[0]), rng)
         counts = np.empty_like(self._observed)
         for k, observed in enumerate(self._observed.T):
-            low = np.maximum(observed - self._noise.reach, 0)
-            width = int((np.maximum(observed, 0) + self._noise.reach - low).max(initial=0)) + 1
-            window = low[:, None] + np.arange(width)
-            log_mass = self._noise.log_pmf(observed[:, None] - window) + nodes[0][node, None] * window
-            log_mass += gammaln(law.a[k] + window) - gammaln(window + 1.0)
-            counts[:, k] = low + choose(_normalized(log_mass), rng)
+            window, log_mass = noise_windows(observed, self._noise)
+            log_mass += nodes[0][node, None] * window + gammaln(law.a[k] + window) - gammaln(window + 1.0)
+            counts[:, k] = window[:, 0] + choose(normalize_rows(log_mass), rng)
         return counts
 
     def _terms(self, law: CategoryLaw, nodes: tuple[Floats, Floats], order: int) -> tuple[Floats, list[list[Floats]]]:
@@ -142,8 +140,3 @@ class CategoryCounts:
         weights = law.shape * log_u + (excess - 1.0) * np.log(-np.expm1(log_u)) + w + np.log(step)
         weights += gammaln(law.kappa) - gammaln(law.shape) - gammaln(excess)
         return law.log_q + log_u, weights + law.shape * np.log(-np.expm1(law.log_q))
-
-
-def _normalized(logs: Floats) -> Floats:
-    mass = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(mass / mass.sum(axis=1, keepdims=True))

@@ -18,6 +18,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammaln
 
 from dpbayes_cli.inference.groups.component_noise import REACH_NATS
+from dpbayes_cli.inference.groups.draws import choose, noise_windows
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -60,12 +61,9 @@ class ConvolvedCounts:
         rows, place = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
         self._row_of = place.reshape(observed.shape)
         self._category, values, self._row_tilt = rows.T
-        self._low = np.maximum(values - noise.reach, 0)
-        lengths = np.maximum(values, 0) + noise.reach + 1 - self._low
-        step = np.arange(int(lengths.max()))
-        self._counts = self._low[:, None] + step
-        logs = np.where(step < lengths[:, None], noise.log_pmf(values[:, None] - self._counts), -np.inf)
-        self._log_noise = logs - logs.max(axis=1, keepdims=True)
+        self._counts, self._log_noise = noise_windows(values, noise)
+        self._low = self._counts[:, 0]
+        lengths = np.isfinite(self._log_noise).sum(axis=1)
         self._length = int((lengths[self._row_of].sum(axis=1) - self._k + 1).max())
         self._n_points = next_fast_len(self._length, real=True)
         self._places = self._low[self._row_of].sum(axis=1)[:, None] + np.arange(self._length)
@@ -154,10 +152,3 @@ class ConvolvedCounts:
         if self._n_points % 2 == 0:
             result[:, -1] /= 2.0
         return np.asarray(result)
-
-
-def choose(masses: Floats, rng: np.random.Generator) -> Integers:
-    """Draw a column for each row, with probabilities proportional to masses; rounding errors may be negative."""
-    cumulated = np.cumsum(np.maximum(masses, 0.0), axis=1)
-    level = rng.random(len(masses)) * cumulated[:, -1]
-    return np.asarray(np.minimum((cumulated < level[:, None]).sum(axis=1), masses.shape[1] - 1))

@@ -25,6 +25,7 @@ from dpbayes_cli.inference.groups.category_counts import CategoryCounts
 from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.count_tables import CountLaw
+from dpbayes_cli.inference.groups.draws import draw_dirichlet
 from dpbayes_cli.inference.groups.group_blocks import group_blocks
 from dpbayes_cli.inference.groups.grouped_counts import counts_method, hyperparameter_names, spread_of_groups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
@@ -205,7 +206,7 @@ def _summarize(
     pairs = np.stack([observed[:, category], observed.sum(axis=1) - observed[:, category]], axis=1)
     rows = np.concatenate([moments[:, :, category], moments[:2, :, -1]])
     a, kappa = np.array([(law.a[category], law.kappa) for law in laws]).T
-    is_rough = (pairs < _NEARLY_EXACT * np.array([noise.variance for noise in noises])).any(axis=1)
+    is_rough = np.any(pairs < _NEARLY_EXACT * np.array([noise.variance for noise in noises]), axis=1)
     if not is_rough.any():
         return summarize_rows(rows, n_draws, a / kappa)
     law = CountLaw(a, kappa - a, *np.array([(law.mean, law.shape) for law in laws]).T)
@@ -239,6 +240,6 @@ def _hyperparameters(
         new = rng.dirichlet(prior.concentration, size)[:, :n_parts]
         return np.concatenate([*spread_of_groups(means, sds, size, rng), records], axis=1), new
     kappa = a.sum(axis=1, keepdims=True)
-    phi, gammas = (a / kappa)[:, :n_parts], rng.standard_gamma(a) + 1e-300
+    phi = (a / kappa)[:, :n_parts]
     draws = np.concatenate([phi, np.sqrt(phi * (1.0 - phi) / (1.0 + kappa)), records], axis=1)
-    return draws, (gammas / gammas.sum(axis=1, keepdims=True))[:, :n_parts]
+    return draws, draw_dirichlet(a, rng)[:, :n_parts]

@@ -141,9 +141,9 @@ def infer_grouped_moments(
     weights = normalize(densities)
     posteriors = [SumPosterior(node.fit, node.sample, rng) for node in nodes]
     order = np.argsort(-weights)
-    main = posteriors[order[0]]
+    main = posteriors[int(order[0])]
     if len(few) < len(groups):
-        best = nodes[order[0]]
+        best = nodes[int(order[0])]
         main = SumPosterior(extend_fit(replace(best.fit, sample=best.sample), groups.sums, rng), best.sample, rng)
     else:
         main.combine([posteriors[k] for k in order[1:]], weights[order])
@@ -159,7 +159,7 @@ def infer_grouped_moments(
         if len(few) < len(groups):
             return main.draw(size, generator)
         _, chosen = choose(size, generator)
-        result = np.empty((size, len(groups), 1))
+        result: Floats = np.empty((size, len(groups), 1))
         for posterior, rows in zip(posteriors, chosen, strict=True):
             if len(rows):
                 result[rows] = posterior.draw(len(rows), generator)
