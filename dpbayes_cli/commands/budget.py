@@ -247,7 +247,7 @@ def _shortened(amounts: dict[str, str], *, up: bool = False) -> str:
 def _amount(row: dict[str, Any], state: State) -> str:
     """Return what an entry of the history is about: a privacy cost, a total, the path of an anchor, or lost entries."""
     if "guarantee" in row:
-        from dpbayes_cli.ledger.charging import charged_text
+        from dpbayes_cli.ledger.charge_text import charged_text
         from dpbayes_cli.privacy.composition import parse_guarantee
 
         return charged_text(parse_guarantee(row["guarantee"]), state.accounts[row["account"]].budget)

@@ -152,7 +152,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
 
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import component_texts
-    from dpbayes_cli.ledger.charging import charge_text, charged_text
+    from dpbayes_cli.ledger.charge_text import charge_text, charged_text
 
     preview = ledger.preview(prepared.charge)
     if preview.known is None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from dpbayes_cli.base.errors import BudgetError, amounts_text
-from dpbayes_cli.base.numeric import decimal_text, short_text
+from dpbayes_cli.base.errors import BudgetError
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, GaussianBudget, PureBudget, component_texts, order_of
+from dpbayes_cli.ledger.charge_text import charge_text
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_open, restatement
 from dpbayes_cli.ledger.populations import check_population, opening_command
@@ -283,26 +284,6 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
             hint=f"ask for less, or raise the limit: dpbayes budget limit {name} {analyst} "
             f"{limit.budget.options('LIMIT', missing)} --reason TEXT",
         )
-
-
-def charge_text(guarantee: Guarantee) -> str:
-    """Return a guarantee as short text, such as "epsilon 1" or "rho 0.5"."""
-    delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
-    for name in ("epsilon", "mu", "rho"):
-        value: Decimal = getattr(guarantee, name)  # one at a time: computing mu loads SciPy
-        if value.is_finite():
-            return f"{name} {short_text(value, up=True, digits=15)}{delta}"
-    below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""
-    return f"a Renyi curve{below}"
-
-
-def charged_text(guarantee: Guarantee, budget: Budget) -> str:
-    """Return a guarantee as short text, with its cost to an account that is kept in another notion of privacy."""
-    text = charge_text(guarantee)
-    if len(budget.amounts) != 1 or text.startswith(f"{budget.amounts[0]} "):
-        return text
-    costs = {name: cost for name, cost in budget.cost_of_each(guarantee, 1).items() if cost}
-    return f"{text} ({amounts_text(component_texts(costs), up=True)})"
 
 
 def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:

@@ -31,7 +31,8 @@ from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.ledger.charging import Reservation, charge_text, charged_text
+from dpbayes_cli.ledger.charge_text import charge_text, charged_text
+from dpbayes_cli.ledger.charging import Reservation
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices
 from dpbayes_cli.ledger.records import ReleaseRecord

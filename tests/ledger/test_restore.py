@@ -71,11 +71,9 @@ def test_a_restore_with_unreadable_entries_counts_everything_as_spent(what: str,
     with pytest.raises(BudgetError, match="the whole budget of account 'clinic' counts as spent"):
         open_ledger(path).reserve(charge("0.1", label="next"))
     school = {"account": "school", "source": "/data/school.csv"}
-    with pytest.raises(
-        BudgetError, match=r"an account 'school' may have been lost\n.*budget open school --epsilon TOTAL$"
-    ):
+    with pytest.raises(BudgetError, match=r"'school' may have been lost\n.*budget open school --epsilon TOTAL$"):
         open_ledger(path).reserve(charge("0.1", **school))
-    with pytest.raises(BudgetError, match="budget open school --epsilon TOTAL --delta 0.000001$"):
+    with pytest.raises(BudgetError, match=r"open school --epsilon TOTAL --delta 0\.000001$"):
         open_ledger(path).reserve(charge(guarantee=ZeroConcentrated(Decimal("0.1")), delta=Decimal("1e-6"), **school))
     amend(open_ledger(path), "clinic", {"epsilon": Decimal(1)}, "added up from the bundles")
     assert open_ledger(path).state().accounts["clinic"].remaining == {"epsilon": Decimal("0.8")}
