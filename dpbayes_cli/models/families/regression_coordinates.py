@@ -123,12 +123,12 @@ class RegressionCoordinates:
     def pivot_powers(self) -> Floats:
         """The powers of the pivots in the density of vectors whose directions make all correlation matrices equally
         likely."""
-        return np.arange(self.size - 2.0, -1.0, -1.0)
+        return np.arange(self.size - 1.0, 0.0, -1.0)
 
     @cached_property
     def typical_pivots(self) -> Floats:
         """The logits for which the pivots are typical of their prior."""
-        return np.asarray(np.log(np.expm1(np.sqrt(self.pivot_powers + 1.0))))
+        return np.asarray(np.log(np.expm1(np.sqrt(self.pivot_powers))))
 
     @cached_property
     def half_and_middle(self) -> tuple[Floats, Floats]:

@@ -144,7 +144,7 @@ class Moments:
         # the features
         of_rows = of_root[:, :d, :d] + self._slopes[:, :, None] * of_t[:, None, :]
         of_log_sd = (of_rows * self.root[:, :d, :d]).sum(axis=2)
-        of_vectors = (of_rows * self._sd[:, :, None] - of_log_sd[:, :, None] * self._rows)
+        of_vectors = of_rows * self._sd[:, :, None] - of_log_sd[:, :, None] * self._rows
         of_vectors = (of_vectors * self._inverse_length[:, :, None]).reshape(-1, d * d)
         result[:, law.slices.rows] += of_vectors[:, law.below]
         of_pivots = of_vectors[:, :: d + 1] + law.pivot_powers / self._pivots - self._pivots
