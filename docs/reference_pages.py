@@ -36,6 +36,7 @@ from dpbayes_cli.spec.structure_section import StructureSection
 from dpbayes_cli.synthesis.analysis_result import Analyzed
 from dpbayes_cli.synthesis.records import SyntheticTables
 from dpbayes_cli.workflow.expectation import Expectation
+from dpbayes_cli.workflow.noisy_table import InferredTable
 from dpbayes_cli.workflow.schedule import PricedSchedule
 
 NOTE = "<!-- written by python -m docs.generate -->"
@@ -51,6 +52,7 @@ RETURNED = (
     Analyzed,
     SyntheticTables,
     CombinedEstimates,
+    InferredTable,
 )
 """The classes of the objects that functions of the Python API return."""
 INTERNAL = {(Guarantee, "serialize"), (Guarantee, "statement")}

@@ -21,7 +21,7 @@ def by_pairs(scores: Any, labels: Any) -> float:
     return sum(2 * (p > n) + (p == n) for p, n in pairs) / (2 * len(pairs)) if pairs else math.nan
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(RECORDS)
 def test_the_area_is_that_of_all_pairs_ties_and_all(records: list[tuple[int, int]]) -> None:
     scores, labels = np.array([r[0] for r in records], dtype=float), np.array([r[1] for r in records])
