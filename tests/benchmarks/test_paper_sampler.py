@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, RecordCount
 from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.experiments import peers
@@ -117,26 +118,16 @@ def test_multinomial(epsilon: float) -> None:
 
 
 @pytest.mark.benchmark
+@pytest.mark.parametrize("outside", ["clamp", "drop"])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
-def test_exponential(epsilon: str) -> None:
-    """Clamped: one release, two samplers."""
-    observation = exponential_observation(epsilon, "clamp")
+def test_exponential(epsilon: str, outside: Outside) -> None:
+    """Clamped: one release, two samplers. Dropped: the paper releases one sum; ours also the number of records."""
+    observation = exponential_observation(epsilon, outside)
     step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
-    y, scale = observation.observed[0] * step, UPPER / float(epsilon)
+    y = sum(observation.observed) / len(observation.observed) * step
+    scale = UPPER / float(epsilon)
     compare(
-        observation, lambda rng: peers.bernstein_sheldon_exponential(y, N, 8.0, 2.0, UPPER, scale, "clamp", SWEEPS, rng)
-    )
-
-
-@pytest.mark.benchmark
-@pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
-def test_truncated_exponential(epsilon: str) -> None:
-    """Dropped: the paper releases one sum; ours also has the number of records inside the bounds."""
-    observation = exponential_observation(epsilon, "drop")
-    step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
-    y, scale = (observation.observed[0] + observation.observed[1]) / 2.0 * step, UPPER / float(epsilon)
-    compare(
-        observation, lambda rng: peers.bernstein_sheldon_exponential(y, N, 8.0, 2.0, UPPER, scale, "drop", SWEEPS, rng)
+        observation, lambda rng: peers.bernstein_sheldon_exponential(y, N, 8.0, 2.0, UPPER, scale, outside, SWEEPS, rng)
     )
 
 
