@@ -58,17 +58,10 @@ def test_a_gaussian_account_says_why_it_refuses_a_curve(mechanism: str, dpbayes:
 
 def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, ledger_path: Path) -> None:
     for options in (
-        "",
-        "--epsilon 1 --rho 1",
-        "--delta 1e-6",
-        "--rdp 1",
-        "--rho 1 --order 2",
-        "--epsilon 1 --basic",
-        "--epsilon 1 --delta 1e-6 --basic --gaussian",
-        "--epsilon 1 --delta 1e-6 --orders x",
-        "--epsilon 1 --separate-population",
-        "--epsilon 1 --reason x",
-    ):
+        "", "--epsilon 1 --rho 1", "--delta 1e-6", "--rdp 1", "--rho 1 --order 2", "--epsilon 1 --basic",
+        "--epsilon 1 --delta 1e-6 --basic --gaussian", "--epsilon 1 --delta 1e-6 --orders x",
+        "--epsilon 1 --separate-population", "--epsilon 1 --reason x",
+    ):  # fmt: skip
         assert dpbayes("budget", "open", "d", *options.split()).code == 2, options
     assert dpbayes("budget", "open", "d", "--epsilon", "1", "--reason", "").code == 2
     for options in ("", "--none", "file --none"):

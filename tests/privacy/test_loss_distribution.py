@@ -190,15 +190,11 @@ def test_equal_scales_change_by_different_amounts() -> None:
 @pytest.mark.parametrize(
     "guarantee",
     [
-        PureDP(Decimal("0.1")),
-        PureDP(Decimal("0.0777")),
-        counted("300", 30),
-        GaussianDP(Decimal("0.07")),
-        ApproximateDP(Decimal("0.1"), Decimal("1e-9")),
-        compose([PureDP(Decimal("0.05")), counted("40", 2)]),
+        PureDP(Decimal("0.1")), PureDP(Decimal("0.0777")), counted("300", 30), GaussianDP(Decimal("0.07")),
+        ApproximateDP(Decimal("0.1"), Decimal("1e-9")), compose([PureDP(Decimal("0.05")), counted("40", 2)]),
     ],
     ids=lambda each: str(each.kind),
-)
+)  # fmt: skip
 @pytest.mark.parametrize("times", often([40, 1, 365], 3))
 def test_the_cost_is_never_above_other_rules_of_composition(guarantee: Guarantee, times: int) -> None:
     cost = joint_cost({guarantee: times}, DELTA)
