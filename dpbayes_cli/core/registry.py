@@ -114,12 +114,12 @@ def noise_law_kinds() -> list[str]:
 
 def plug_ins_of(model: str, mechanism: str, noise_law: str | None) -> dict[tuple[str, str], list[str]]:
     """Return the packages of third parties that a release uses: for each name and version, what comes from it."""
-    used = (("model", MODELS, model), ("mechanism", MECHANISMS, mechanism), ("noise law", NOISE_LAWS, noise_law))
+    used = (("model", MODELS, model), ("mechanism", MECHANISMS, mechanism), (_NOISE_LAW, NOISE_LAWS, noise_law))
     packages: dict[tuple[str, str], list[str]] = {}
     for what, built_in, name in used:
-        point = (
-            None if name is None or name in built_in else _entry_points(f"dpbayes.{what.replace(' ', '_')}s").get(name)
-        )
+        if name is None or name in built_in:
+            continue
+        point = _entry_points(f"dpbayes.{what.replace(' ', '_')}s").get(name)
         if point is not None and point.dist is not None:
             packages.setdefault((point.dist.name, point.dist.version), []).append(f"the {what} {name}")
     return packages
