@@ -27,7 +27,7 @@ from dpbayes_cli.bundle.place import max_file_bytes, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.ledger.charging import charge_text
+from dpbayes_cli.ledger.charge_text import charge_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import State
