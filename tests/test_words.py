@@ -21,13 +21,9 @@ subtract sum summarize tabulate take tell thin transform turn undo update use ve
 """
 """What public functions do; a new verb is added here."""
 EXEMPT = (
-    "CHANGELOG.md",
-    "tests/",
-    "docs/glossary.md",
-    "dpbayes_cli/spec/version_1",
-    "dpbayes_cli/spec/stored_spec.py",
+    "CHANGELOG.md", "tests/", "docs/glossary.md", "dpbayes_cli/spec/version_1", "dpbayes_cli/spec/stored_spec.py",
     "dpbayes_cli/bundle/version_1.py",
-)
+)  # fmt: skip
 """Where a word of before may stand: the history, records of earlier versions, and the list of such words."""
 
 
@@ -55,16 +51,9 @@ def test_docstrings_of_public_functions_begin_with_an_imperative_verb() -> None:
 EARLIER = ("neighb[o]urs?", "col[o]urs?", "temp[e]ratures?", "taken for tr[u]e", "lo[t]s?")
 """Words of version 0.1, written so that a search for them does not find this line."""
 BRITISH = (
-    "gr[e]y",
-    "cent[r]e[ds]?",
-    "labelle[d]",
-    "modelle[d]",
-    "licen[c]e",
-    "toward[s]",
-    "afterward[s]",
-    "behavio[u]r",
+    "gr[e]y", "cent[r]e[ds]?", "labelle[d]", "modelle[d]", "licen[c]e", "toward[s]", "afterward[s]", "behavio[u]r",
     "analys[e]d?",
-)
+)  # fmt: skip
 
 
 def other_words() -> list[str]:

@@ -180,14 +180,10 @@ def spec_of(
     extra = {key: value for key, value in kind.examples[0].domain.items() if key not in kind.bound_keys}
     return build_spec(
         {
-            "model": model,
-            "mechanism": mechanism,
-            "domain": {**extra, **(domain or {})},
-            "bounds": {"private": bounds},
-            "on_invalid": on_invalid,
-            "privacy": {"epsilon": "1"},
+            "model": model, "mechanism": mechanism, "domain": {**extra, **(domain or {})},
+            "bounds": {"private": bounds}, "on_invalid": on_invalid, "privacy": {"epsilon": "1"},
         }
-    )
+    )  # fmt: skip
 
 
 BOUNDED = [name for name in model_names() if issubclass(model_type(name), BoundedNumber)]

@@ -38,13 +38,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.calibration]
 LEAST = 0.85
 FAST = {
-    "beta-bernoulli",
-    "beta-geometric",
-    "dirichlet-categorical",
-    "gamma-exponential",
-    "gamma-poisson",
-    "normal-mean",
-}
+    "beta-bernoulli", "beta-geometric", "dirichlet-categorical", "gamma-exponential", "gamma-poisson", "normal-mean",
+}  # fmt: skip
 RATES = {"beta-geometric", "gamma-exponential", "gamma-poisson"}
 NETWORKS = {"bayes-net", "naive-bayes"}
 PRIOR = {"beta-bernoulli", "dirichlet-categorical", *NETWORKS}
@@ -53,13 +48,9 @@ LOWER, RANGE, UPPER = 20.0, 80.0, 20
 BOUNDS = {"lower": LOWER, "upper": LOWER + RANGE}
 KNOWN_VARIANCE = "linear-regression, known variance"
 DRAWN = {
-    "huber-regression",
-    "logistic-regression",
-    "naive-bayes-mixture",
-    "probit-regression",
-    "quantile-regression",
+    "huber-regression", "logistic-regression", "naive-bayes-mixture", "probit-regression", "quantile-regression",
     "svm",
-}
+}  # fmt: skip
 """The models that no mechanism serves by noise, so that no posterior is inferred."""
 HMM = {
     "sequence": {"column": "s", "values": ["p", "q", "r", "u"]},
