@@ -10,9 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
     Scan,
@@ -26,7 +29,15 @@ from dpbayes_cli.sources.column_profile import (
     profile_columns,
     text_scan,
 )
-from dpbayes_cli.sources.file_layout import UTF8, UTF16, FileLayout, first_wrong_line, guess_layout, read_header
+from dpbayes_cli.sources.file_layout import (
+    UTF8,
+    UTF16,
+    WINDOWS,
+    FileLayout,
+    first_wrong_line,
+    guess_layout,
+    read_header,
+)
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_blocks, parquet_columns
@@ -36,6 +47,7 @@ from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow import remedies
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.release_data import source_of
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
 
 
@@ -71,6 +83,7 @@ class FileCheck:
         checked: the columns that the spec names; empty if there is no spec.
         suggestion: a spec to start from, if the user gave none; empty if no model suits the file.
         valid: the number of records that are valid in all columns; None without a spec of several columns.
+        refusal: why a release with the same flags refuses the file before it reads a record; empty if it does not.
     """
 
     layout: FileLayout | None
@@ -81,6 +94,7 @@ class FileCheck:
     checked: list[CheckedColumn] = field(default_factory=list)
     suggestion: str = ""
     valid: int | None = None
+    refusal: str = ""
 
 
 def check_file(
@@ -107,13 +121,17 @@ def check_file(
     table, section = Table(location, stated_layout), SourceSection() if stated_layout is None else stated_layout
     layout, columns = table.layout, table.profiles()
     check = FileCheck(layout, columns[0].records if columns else 0, columns)
+    if spec is not None:
+        check.refusal = _refusal(location, spec, section)
     if layout is not None:
         check.wrong_lines = max(layout.lines - layout.skipped - layout.header - check.records, 0)
-        check.advice += _layout_advice(layout, table.path, check, section)
+        # if a release reads the header, each column says how its own cells are quoted
+        quote = section.quote if spec is None or check.refusal else layout.quote
+        check.advice += _layout_advice(layout, table.path, check, msgspec.structs.replace(section, quote=quote))
         check.advice += header_line_advice(layout, table.path, table.scan(), columns)
     check.advice += _name_advice(table.names, stated)
     if spec is not None:
-        _check_spec(check, spec, table)
+        _check_spec(check, spec, table, location)
     else:
         shown = [each for each in columns if each.name in stated or not stated]
         by_case = {each.name: remedies.case_remedy(each, table.path) for each in shown}
@@ -163,11 +181,18 @@ class Table:
             self.layout = replace(self.layout, header=False, names=stated.columns)
         self._are_texts, self.names = {}, self.layout.names
 
-    def scan(self, quote: str | None = None) -> Scan:
-        """Return what reads the cells of the file; ``quote`` replaces the guessed quote character."""
+    def scan(self) -> Scan:
+        """Return what reads the cells of the file."""
         if self.layout is None:
             return lambda indices: parquet_blocks(self.path, [self.names[i] for i in indices])
-        return text_scan(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
+        return text_scan(self.path, self.layout)
+
+    def scan_as_released(self, quote: str) -> Scan:
+        """Return what reads the cells as a release does: with the stated quote character, and in UTF-8."""
+        if self.layout is None:
+            return self.scan()
+        encoding = UTF8 if self.layout.encoding == WINDOWS else self.layout.encoding
+        return text_scan(self.path, replace(self.layout, quote=quote, encoding=encoding))
 
     def profiles(self) -> list[ColumnProfile]:
         """Return the profiles of the columns."""
@@ -269,11 +294,35 @@ def _index(names: Sequence[str], wanted: str | None, others: Sequence[str | None
         return None
 
 
-def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
+def _names_of(spec: ReleaseSpec, model: Model) -> list[str | None]:
+    return [name or None for name in model.column_names] or [spec.column]
+
+
+def _refusal(location: Location, spec: ReleaseSpec, layout: SourceSection) -> str:
+    """Return why a release refuses a file in the stated layout before it reads a record; empty if it does not."""
+    model = spec.build_model()
+    source = source_of(msgspec.structs.replace(layout, engine="duckdb"), location, spec.privacy.unit)
+    try:
+        source.check(model.columns, _names_of(spec, model))
+    except (SourceError, SpecError) as error:
+        return error.message
+    return ""
+
+
+def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Location) -> None:
     """Add the invalid cells of each column that the spec names and the file has."""
-    model, scan, indices = spec.build_model(), table.scan(spec.source.quote), []
+    model, scan, indices = spec.build_model(), table.scan_as_released(spec.source.quote), []
     flags = spec.domain.__struct_fields__ if len(model.columns) == 1 else ()
-    names = [name or None for name in model.column_names] or [spec.column]
+    names = _names_of(spec, model)
+
+    def quote_flag(index: int, quote: str) -> str:
+        """Return the flags that read cells in this quote character, although the header may be in another one."""
+        layout = msgspec.structs.replace(spec.source, quote=quote)
+        if table.layout is not None:
+            layout = msgspec.structs.replace(layout, delimiter=table.layout.delimiter)
+        by_position = len(names) == 1 and _refusal(location, spec, layout)
+        return f"--quote {remedies.shell(quote)}" + (f" --column {index + 1}" if by_position else "")
+
     for column, wanted in zip(model.columns, names, strict=False):
         index = _index(table.names, wanted, names)
         if index is None:
@@ -290,11 +339,17 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         if isinstance(column, Column) and column.finds_keys:
             advice = ["these records count in no group"] * (invalid > 0)
         elif invalid and isinstance(column, Column):
-            advice += remedies.level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
+            quoted = partial(quote_flag, index)
+            advice += remedies.level_remedies(
+                column, profile, commonest, flags, table.path, partial(table.texts, name), quoted
+            )
         elif invalid:
             texts = [text for text, _ in commonest if text]
             advice += dict.fromkeys(
-                filter(None, map(partial(remedies.number_remedy, column, texts, table.path), texts))
+                filter(
+                    None,
+                    map(partial(remedies.number_remedy, column, texts, table.path, partial(quote_flag, index)), texts),
+                )
             )
         beyond: list[str] = []
         if isinstance(column, NumericColumn):
