@@ -176,7 +176,8 @@ def _described(column: ColumnProfile) -> tuple[str, str]:
         return f"{len(column.commonest)} values", _texts(column.commonest)
     if column.is_numeric:
         kind = "whole numbers" if column.whole == column.numbers else "numbers"
-        return kind, f"{column.lowest:g} to {column.highest:g}"
+        others = column.records - column.missing - column.numbers
+        return kind, f"{column.lowest:g} to {column.highest:g}" + (f"; {others} are no numbers" if others else "")
     about = "" if column.distinct < COMMONEST else "about "
     return f"{about}{column.distinct} texts", _texts(column.commonest)
 

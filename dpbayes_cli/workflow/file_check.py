@@ -123,11 +123,16 @@ def check_file(
     check = FileCheck(layout, columns[0].records if columns else 0, columns)
     if spec is not None:
         check.refusal = _refusal(location, spec, section)
+    places = [_index(table.names, name, ()) for name in stated]
+    named = [columns[i] for i in places if i is not None] or columns
     if layout is not None:
         check.wrong_lines = max(layout.lines - layout.skipped - layout.header - check.records, 0)
         # if a release reads the header, each column says how its own cells are quoted
         quote = section.quote if spec is None or check.refusal else layout.quote
-        check.advice += _layout_advice(layout, table.path, check, msgspec.structs.replace(section, quote=quote))
+        section = msgspec.structs.replace(section, quote=quote)
+        check.advice += _layout_advice(
+            layout, table.path, check, section, reads_numbers=any(map(_holds_numbers, named))
+        )
         check.advice += header_line_advice(layout, table.path, table.scan(), columns)
     check.advice += _name_advice(table.names, stated)
     if spec is not None:
@@ -238,7 +243,9 @@ def _only_file(location: Location) -> Path:
     return location.paths[0]
 
 
-def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
+def _layout_advice(
+    layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection, *, reads_numbers: bool
+) -> Iterable[str]:
     if not layout.is_utf8:
         encoding = "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
         yield f"the file is {encoding}; convert it: {remedies.conversion(layout, path)}"
@@ -254,7 +261,7 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
         yield f"fields are separated by {layout.delimiter!r}, not by {stated.delimiter!r}: {flag}"
     if layout.quote != stated.quote:
         yield f"texts are quoted by {layout.quote!r}, not by {stated.quote!r}: --quote {remedies.shell(layout.quote)}"
-    if layout.marks not in {stated.marks, POINT}:
+    if reads_numbers and layout.marks not in {stated.marks, POINT}:
         yield remedies.marks_remedy(layout.marks)
     if not layout.header and stated.header:
         yield f"the file has no header; name its columns: --no-header --columns {','.join(layout.names)}"
@@ -268,6 +275,11 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
             yield "if a text in quotes goes on in the next line: --quoted-newlines"
     if not check.records:
         yield "the file has no records"
+
+
+def _holds_numbers(column: ColumnProfile) -> bool:
+    """Return whether the marks in the numbers of a column matter; two numbers are more likely codes of two texts."""
+    return column.numbers > 0 and column.distinct > 2
 
 
 def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
