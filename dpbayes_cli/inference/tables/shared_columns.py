@@ -35,21 +35,19 @@ def fit_shared_columns(
 
     A column whose totals cannot be drawn independently is left as it is.
     """
-    totals = {column.table: draw_table(column.totals, len(counts), rng) for column in shared}
-    fitted = counts.copy()
+    n, fitted = len(counts), counts.copy()
+    draws = {column.table: draw_table(column.totals, n, rng) for column in shared}
+    drawn = {table: each.counts for table, each in draws.items() if each is not None}
     for column in shared:
-        start, size = layout.table_start[column.table], layout.table_size[column.table]
-        of_column, of_rows = totals[column.table], None if column.parent is None else totals[column.parent]
-        if of_column is None or (column.parent is not None and of_rows is None):
+        if column.table not in drawn or column.parent not in {None, *drawn}:
             continue
-        cells = slice(start, start + size)
-        if of_rows is None:
-            fitted[:, cells] = of_column.counts
-            continue
-        table = (counts[:, cells] + _EMPTY * layout.concentration[cells]).reshape(
-            len(counts), -1, of_column.counts.shape[1]
-        )
-        fitted[:, cells] = _fit(table, of_rows.counts, of_column.counts).reshape(len(counts), size)
+        first, totals = layout.table_start[column.table], drawn[column.table]
+        cells = slice(first, first + layout.table_size[column.table])
+        if column.parent is None:
+            fitted[:, cells] = totals
+        else:
+            table = (counts[:, cells] + _EMPTY * layout.concentration[cells]).reshape(n, -1, totals.shape[1])
+            fitted[:, cells] = _fit(table, drawn[column.parent], totals).reshape(n, -1)
     return fitted
 
 
