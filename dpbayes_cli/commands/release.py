@@ -152,7 +152,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
 
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import component_texts
-    from dpbayes_cli.ledger.charging import charge_text
+    from dpbayes_cli.ledger.charge_text import charge_text, charged_text
 
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
@@ -178,7 +178,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     if as_json:
         emit_json(document)
         return
-    cost = "nothing: it is charged already" if preview.known else charge_text(prepared.plan.guarantee)
+    cost = "nothing: it is charged already" if preview.known else charged_text(prepared.plan.guarantee, preview.budget)
     emit(f"would cost {cost}, from account {prepared.charge.account}{' (to be opened)' if preview.opened else ''}")
     if private is not None and preview.known is None:
         noise = "; the noise scale is for the widest bounds" if private.keeps_parameters else ""

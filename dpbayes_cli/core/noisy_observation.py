@@ -313,6 +313,13 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
     return RecordCount("known" if policy.complete else "at-most", n_records * policy.contributions)
 
 
+def with_count_prior(observation: NoisyObservation, prior: CountPrior | None) -> NoisyObservation:
+    """Return an observation with the stated prior of the number of valid records, if this prior is uniform."""
+    if prior == "uniform" and isinstance(observation, NoisySums):
+        return replace(observation, total=replace(observation.total, prior=prior))
+    return observation
+
+
 def valid_count(policy: RecordPolicy, n_records: int | None, *columns: NumericColumn) -> RecordCount:
     """Return what is known about the number of records in a sum of numbers; see ``record_count``.
 

@@ -18,7 +18,7 @@ from dpbayes_cli.workflow.prepare import PreparedRelease
 def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
     """Return one text for each default that a release uses and that can change its result.
 
-    Defaults of inference are left out: they can be changed afterwards at no privacy cost.
+    Defaults of inference are left out: they can be changed afterward at no privacy cost.
 
     Args:
         prepared: the release.

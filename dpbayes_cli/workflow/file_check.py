@@ -215,7 +215,8 @@ def _only_file(location: Location) -> Path:
 
 def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
     if not layout.is_utf8:
-        yield f"the file is {_encoding_text(layout)}; convert it: {remedies.conversion(layout, path)}"
+        encoding = "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
+        yield f"the file is {encoding}; convert it: {remedies.conversion(layout, path)}"
     if layout.skipped:
         as_utf8, file = replace(layout, encoding=UTF8), path
         if not layout.is_utf8:
@@ -242,10 +243,6 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
             yield "if a text in quotes goes on in the next line: --quoted-newlines"
     if not check.records:
         yield "the file has no records"
-
-
-def _encoding_text(layout: FileLayout) -> str:
-    return "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
 
 
 def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:

@@ -53,7 +53,8 @@ def found_sentence(cost: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> s
         size_text(value, is_share) for value in (target.value, cost.at_limit, cost.nonprivate)
     )
     measure = "90 % interval" if target.measure == "width" else "standard deviation"
-    goal = f"a {measure} of {cost.parameter} of at most {wanted} in {_in_ten(target.share)} simulated data sets"
+    most = "nine in ten" if target.share == 0.9 else f"{100 * target.share:g} % of"
+    goal = f"a {measure} of {cost.parameter} of at most {wanted} in {most} simulated data sets"
     if cost.value is not None and cost.low is not None:
         low, high = (f"more than {cost.limit:g}" if end is None else f"{end:.2g}" for end in (cost.low, cost.high))
         is_open = cost.high is None and cost.trials < _MANY_TRIALS
@@ -118,10 +119,6 @@ def _about_found_keys(threshold: KeyThreshold) -> str:
         f"The keys of the groups will be found in the data: a group with fewer than about {likely} records is likely "
         f"missing, and one with at least {sure} records is published with a probability of 95 % or more."
     )
-
-
-def _in_ten(share: float) -> str:
-    return "nine in ten" if share == 0.9 else f"{100 * share:g} % of"
 
 
 def _predictions(expected: ExpectedPredictions | None) -> str:

@@ -262,14 +262,10 @@ def test_check_names_texts_that_differ_in_case_alone(dpbayes: Cli, place: Path) 
 @pytest.mark.parametrize(
     ("cell", "advice"),
     [
-        ("1,5", "--decimal ,"),
-        ("1,234.5", "--thousands ,"),
-        ("1.234,5", "--thousands ."),
-        ("'12'", "quotes"),
-        ("2026-01-31", "dates are not numbers"),
-        ("12 kg", "a unit"),
+        ("1,5", "--decimal ,"), ("1,234.5", "--thousands ,"), ("1.234,5", "--thousands ."), ("'12'", "quotes"),
+        ("2026-01-31", "dates are not numbers"), ("12 kg", "a unit"),
     ],
-)
+)  # fmt: skip
 def test_check_says_why_numbers_are_not_read(cell: str, advice: str, dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text("age;x\n" + f"{cell};1\n" * 9, encoding="utf-8")
     out = check(dpbayes, "a.csv", *AGE, "--delimiter", ";")

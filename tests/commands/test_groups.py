@@ -221,7 +221,7 @@ def test_the_captions_of_the_page_state_the_law_of_the_groups(
     assert dpbayes("release", "visits.csv", *ASKED, "--pooling", pooling, "--out", "out").code == 0
     page = dpbayes("report", "out", "--format", "html").out
     assert law in page
-    assert ("Small groups are drawn towards" in page) == (pooling == "partial")
+    assert ("Small groups are drawn toward" in page) == (pooling == "partial")
 
 
 def test_check_proposes_no_key_for_another_one(dpbayes: Cli, place: Path) -> None:

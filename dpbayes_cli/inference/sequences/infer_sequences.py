@@ -38,7 +38,7 @@ _WARM_UP = 60
 _RESCALE_EVERY = 15
 _FIRST_CHECK = 64
 _USUAL_DRAWS = 1.3
-"""So many draws are usually as good as one independent draw."""
+"""About this many draws of a chain are usually as good as one independent draw."""
 _MAX_STORED_STATES = 100_000_000
 _MODE_GAP_NATS = 10.0
 """A chain restarts if its mean log likelihood is below the best chain's by more than this plus three standard

@@ -62,7 +62,7 @@ def test_budget_show_is_one_line_an_account(dpbayes: Cli, monkeypatch: pytest.Mo
     assert [row.split()[0] for row in rows] == [*totals]
     assert max(map(len, [head, *rows])) <= 80
     assert shown.err == ""
-    assert "a: the next release may cost at most" in dpbayes("budget", "show", "-v").err
+    assert "a: a next release that costs at most" in dpbayes("budget", "show", "-v").err
 
 
 def test_tables_leave_out_optional_columns_then_break_cells_then_become_paragraphs() -> None:
