@@ -12,39 +12,34 @@ from typing import Any
 
 import msgspec
 
-from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
+from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
-    Scan,
-    all_texts,
     are_grouped,
     commonest_invalid,
     count_beyond,
     count_keys,
     count_valid_records,
     mean_and_variance,
-    profile_columns,
-    text_scan,
 )
 from dpbayes_cli.sources.file_layout import (
     UTF8,
     UTF16,
-    WINDOWS,
     FileLayout,
     first_wrong_line,
-    guess_layout,
     read_header,
 )
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names
 from dpbayes_cli.sources.location import Location
-from dpbayes_cli.sources.parquet import parquet_blocks, parquet_columns
+from dpbayes_cli.sources.parquet import parquet_columns
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow import remedies
+from dpbayes_cli.workflow.file_table import Table, only_file
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.release_data import source_of
@@ -160,65 +155,13 @@ def suggested_spec(
     return spec_from_data(file, source, profiles, table.texts, column=column, model=model, privacy=privacy)
 
 
-class Table:
-    """One file as a table of texts.
-
-    Attributes:
-        path: the file.
-        layout: the guessed layout of the file; None for Parquet. For a file without a header, it has the names that the
-            user stated.
-        names: the names of the columns.
-
-    Raises:
-        SourceError: the location is not one file.
-    """
-
-    def __init__(self, location: Location, stated: SourceSection | None = None) -> None:
-        self.path = _only_file(location)
-        self.layout = None if location.format == "parquet" else guess_layout(self.path)
-        if self.layout is None:
-            self._are_texts = parquet_columns(self.path)
-            self.names = tuple(self._are_texts)
-            return
-        if stated is not None and stated.quoted_newlines:
-            self.layout = self.layout.with_quoted_newlines(self.path)
-        if stated is not None and not stated.header and len(stated.columns) == len(self.layout.names):
-            self.layout = replace(self.layout, header=False, names=stated.columns)
-        self._are_texts, self.names = {}, self.layout.names
-
-    def scan(self) -> Scan:
-        """Return what reads the cells of the file."""
-        if self.layout is None:
-            return lambda indices: parquet_blocks(self.path, [self.names[i] for i in indices])
-        return text_scan(self.path, self.layout)
-
-    def scan_as_released(self, quote: str) -> Scan:
-        """Return what reads the cells as a release does: with the stated quote character, and in UTF-8."""
-        if self.layout is None:
-            return self.scan()
-        encoding = UTF8 if self.layout.encoding == WINDOWS else self.layout.encoding
-        return text_scan(self.path, replace(self.layout, quote=quote, encoding=encoding))
-
-    def profiles(self) -> list[ColumnProfile]:
-        """Return the profiles of the columns."""
-        return profile_columns(self.scan(), self.names, POINT if self.layout is None else self.layout.marks)
-
-    def texts(self, name: str) -> list[str]:
-        """Return all distinct texts of a column, sorted."""
-        return all_texts(self.scan(), self.names.index(name))
-
-    def marks(self, name: str, stated: NumberMarks) -> NumberMarks:
-        """Return the marks with which a release reads a column: the stated ones, if the column holds texts."""
-        return stated if self._are_texts.get(name, True) else POINT
-
-
 def spec_of_header(location: Location, model: str | None = None) -> str:
     """Return a YAML spec with the columns of a file; only the header is read, which is public.
 
     Raises:
         SourceError: the location is not one file, or the file has no header.
     """
-    path = _only_file(location)
+    path = only_file(location)
     if location.format == "parquet":
         return spec_from_header(str(path), {}, list(parquet_columns(path)), model)
     layout = read_header(path)
@@ -235,12 +178,6 @@ def spec_of_data(location: Location, column: str | None = None, model: str | Non
     if table.layout is not None and (command := remedies.conversion(table.layout, table.path)):
         raise SourceError("a release cannot read the file as it is", hint=f"convert it first: {command}")
     return suggested_spec(str(table.path), table, table.profiles(), column, model)
-
-
-def _only_file(location: Location) -> Path:
-    if len(location.paths) != 1 or location.is_stream:
-        raise SourceError("only a single file can be checked", hint="dpbayes check FILE")
-    return location.paths[0]
 
 
 def _layout_advice(
