@@ -131,6 +131,21 @@ class Scope:
     total: float
 
 
+@dataclass(frozen=True)
+class SharedColumn:
+    """A variable of a tree that its own table and the tables of its children hold.
+
+    Attributes:
+        table: the index of the variable's own table.
+        parent: the index of the parent's table; None for a variable without parents.
+        totals: the noisy totals of the variable's values by all of these tables, as a table with one row.
+    """
+
+    table: int
+    parent: int | None
+    totals: NoisyTable
+
+
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
     """The noisy tables of a network, inferred one by one; the reported parameters are all their cells, table by table.
@@ -138,10 +153,12 @@ class NoisyTables:
     Attributes:
         tables: one table for each variable.
         scope: the variables, if plug-in inference first makes the tables consistent with each other; else None.
+        shared: the variables on whose totals the draws of several tables must agree.
     """
 
     tables: tuple[NoisyTable, ...]
     scope: Scope | None = None
+    shared: tuple[SharedColumn, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
