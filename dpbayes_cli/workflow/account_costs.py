@@ -83,10 +83,10 @@ def times_sentence(costs: list[AccountCost]) -> str:
         return f"{neither}; one of {best.notion} that implies epsilon {epsilon} at this delta pays for {best.times:,}."
     half = "" if pure.is_finite or not approximate.cost.get("delta") else f"; {HALF_OF_DELTA}"
     why = "" if pure.is_finite else ", because the release has no pure epsilon"
-    return (
-        f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; if it also has "
-        f"delta {delta}, it pays for {approximate.times:,}{half}."
-    )
+    with_delta = f"; if it also has delta {delta}, it pays for {approximate.times:,}{half}"
+    if approximate.times == pure.times:
+        with_delta = ""
+    return f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}{with_delta}."
 
 
 def _releases(number: int) -> str:

@@ -176,6 +176,8 @@ def test_a_release_that_an_account_cannot_pay_for_has_no_cost_in_it(dpbayes: Cli
     times = {each["kind"]: (each["cost"] is None, each["times"]) for each in planned["accounts"]}
     assert times == {"pure": (True, 0), "renyi": (False, 15), "zcdp": (False, 18), "gdp": (True, 0)}
     assert "pays for no such release, because the release has no pure epsilon; " in planned["sentences"][-1]
+    planned = dpbayes(*COIN, "--eps", "1.5", "--trials", "0").json
+    assert planned["sentences"][-1] == "A new account of epsilon 3 pays for 2 such releases."
     planned = dpbayes(*COIN, "--eps", "4", "--trials", "0").json
     assert planned["sentences"][-1].endswith("with or without delta 0.000001, cannot pay for such a release.")
     planned = dpbayes(*COIN, "--mechanism", "gaussian", "--rho", "0.18", "--trials", "0").json
