@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.base.errors import Interrupted
+from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.commands.options import DecimalType
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, verbosity
 from dpbayes_cli.commands.progress import delayed_bar
@@ -28,6 +29,8 @@ _ESTIMATE = "a point estimate has no posterior: {} is its root mean square dista
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _COLUMNS = 80
 _MAX_ROWS = 12  # the largest number of parameters whose widths are shown without ``-v``
+_ACCOUNTS = {"pure": "epsilon", "renyi": "epsilon, delta", "zcdp": "rho", "gdp": "mu"}
+"""What the total of a new account is stated in, by the kind of its budget."""
 _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 
 
@@ -88,8 +91,8 @@ def command(
     -v prints more: noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard
     deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
     intervals that contain the true parameter. The table of new accounts shows the cost of the release in accounts of
-    pure epsilon (pure), of epsilon and delta (renyi), of rho (zcdp) and of mu (gdp), and how many such releases each
-    pays for. The last three have totals that imply epsilon 3 at delta 1e-6.
+    epsilon alone, of epsilon and delta (which add up Renyi epsilons), of rho (zCDP) and of mu (Gaussian DP), and how
+    many such releases each pays for. The last three have totals that imply epsilon 3 at delta 0.000001.
     """
     from dpbayes_cli.privacy.guarantee import check_delta
     from dpbayes_cli.workflow.planning import SimulationEffort
@@ -226,7 +229,7 @@ def _show(described: dict[str, Any]) -> None:
 def _priced(guarantee: dict[str, Any]) -> str:
     """Return epsilon and delta, or the cost of a guarantee that has no epsilon."""
     if guarantee["epsilon"] is not None:
-        return f"epsilon {guarantee['epsilon']:.6g}, delta {guarantee['delta']:g}"
+        return f"epsilon {guarantee['epsilon']:.6g}, delta {float_text(guarantee['delta'])}"
     return ", ".join(f"{name} {guarantee[name]:.6g}" for name in ("rho", "mu") if guarantee[name] is not None)
 
 
@@ -234,15 +237,19 @@ def _show_details(described: dict[str, Any]) -> None:
     """Print what statisticians and privacy engineers ask for."""
     guarantee, expected = described["guarantee"], described["expected"]
     emit("")
+    shown_below = {guarantee["rho"], guarantee["mu"], guarantee["epsilon"], (expected or {}).get("noise_scale")}
     for name, value in described["parameters"].items():
-        emit(f"{name:18} {value}")
+        if value not in shown_below:
+            emit(f"{name:18} {f'{value:.6g}' if isinstance(value, float) else value}")
     for name in ("epsilon", "rho", "mu", "order_max"):
         if guarantee[name] is not None:
-            at = f" at delta {guarantee['delta']:g} ({guarantee['route']})" if name == "epsilon" else ""
+            at = f" at delta {float_text(guarantee['delta'])} ({guarantee['route']})" if name == "epsilon" else ""
             emit(f"{name:18} {guarantee[name]:.6g}{at}")
     for name, part in described.get("steps", {}).items():
         rho = "" if part["rho"] is None else f", rho {part['rho']:.6g}"
-        emit(f"{f'  {name}':18} {part['kind']}, epsilon {part['epsilon']:.6g} at delta {part['delta']:g}{rho}")
+        emit(
+            f"{f'  {name}':18} {part['kind']}, epsilon {part['epsilon']:.6g} at delta {float_text(part['delta'])}{rho}"
+        )
     if guarantee["at_edge"]:
         emit(f"{'':18} the best Renyi order is at the end of the grid: an order beyond it may be better")
     if expected is not None:
@@ -260,7 +267,7 @@ def _show_details(described: dict[str, Any]) -> None:
 def _show_accounts(accounts: list[dict[str, Any]]) -> None:
     """Print what a release costs in new accounts of each kind, and how many such releases they pay for."""
     rows = [
-        [each["kind"], _amounts_text(each["total"]), _amounts_text(each["cost"]), f"{each['times']:,}"]
+        [_ACCOUNTS[each["kind"]], _amounts_text(each["total"]), _amounts_text(each["cost"]), f"{each['times']:,}"]
         for each in accounts
     ]
     emit("")
@@ -268,7 +275,17 @@ def _show_accounts(accounts: list[dict[str, Any]]) -> None:
 
 
 def _amounts_text(amounts: dict[str, float] | None) -> str:
-    return "infinite" if amounts is None else ", ".join(f"{name} {amount:.4g}" for name, amount in amounts.items())
+    """Return amounts as text; epsilon of Renyi DP has its order, as in ``Renyi epsilon 0.29 at order 12``."""
+    if amounts is None:
+        return "infinite"
+    texts = []
+    for name, amount in amounts.items():
+        renyi, _, order = name.rstrip(")").partition("rdp(")
+        shown = float_text(amount) if name == "delta" else f"{amount:.4g}"
+        texts.append(
+            f"Renyi epsilon {shown} at order {order}" if order else f"{renyi.replace('_squared', '^2')} {shown}"
+        )
+    return ", ".join(texts)
 
 
 def _show_widths(intervals: dict[str, Any]) -> None:
