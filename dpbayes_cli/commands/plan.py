@@ -29,8 +29,6 @@ _ESTIMATE = "a point estimate has no posterior: {} is its root mean square dista
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _COLUMNS = 80
 _MAX_ROWS = 12  # the largest number of parameters whose widths are shown without ``-v``
-_ACCOUNTS = {"pure": "epsilon", "renyi": "epsilon, delta", "zcdp": "rho", "gdp": "mu"}
-"""What the total of a new account is stated in, by the kind of its budget."""
 _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 
 
@@ -266,26 +264,14 @@ def _show_details(described: dict[str, Any]) -> None:
 
 def _show_accounts(accounts: list[dict[str, Any]]) -> None:
     """Print what a release costs in new accounts of each kind, and how many such releases they pay for."""
+    from dpbayes_cli.workflow.account_costs import TOTALS, shown_amounts
+
     rows = [
-        [_ACCOUNTS[each["kind"]], _amounts_text(each["total"]), _amounts_text(each["cost"]), f"{each['times']:,}"]
+        [TOTALS[each["kind"]], shown_amounts(each["total"]), shown_amounts(each["cost"]), f"{each['times']:,}"]
         for each in accounts
     ]
     emit("")
     emit_table(["new account", "total", "cost of a release", "times"], rows)
-
-
-def _amounts_text(amounts: dict[str, float] | None) -> str:
-    """Return amounts as text; epsilon of Renyi DP has its order, as in ``Renyi epsilon 0.29 at order 12``."""
-    if amounts is None:
-        return "infinite"
-    texts = []
-    for name, amount in amounts.items():
-        renyi, _, order = name.rstrip(")").partition("rdp(")
-        shown = float_text(amount) if name == "delta" else f"{amount:.4g}"
-        texts.append(
-            f"Renyi epsilon {shown} at order {order}" if order else f"{renyi.replace('_squared', '^2')} {shown}"
-        )
-    return ", ".join(texts)
 
 
 def _show_widths(intervals: dict[str, Any]) -> None:
@@ -304,6 +290,7 @@ def _show_widths(intervals: dict[str, Any]) -> None:
 
 
 def _compare(described: list[dict[str, Any]]) -> None:
+    from dpbayes_cli.workflow.account_costs import TOTALS, shown_amounts
     from dpbayes_cli.workflow.plan_sentences import best_sentence
 
     rows, planned = [], [each for each in described if "refused" not in each]
@@ -317,7 +304,7 @@ def _compare(described: list[dict[str, Any]]) -> None:
         rows.append(
             [
                 each["mechanism"] + ("*" if each["costs_more"] else ""),
-                f"{epsilon} at {guarantee['delta']:g}",
+                f"{epsilon} at {float_text(guarantee['delta'])}",
                 f"{expected['posterior_sd']:.4g}" if expected else "",
                 f"{expected['posterior_sd'] / expected['nonprivate_sd']:.3f}" if expected else "",
                 "" if coverage is None else f"{coverage:.3f}",
@@ -328,15 +315,15 @@ def _compare(described: list[dict[str, Any]]) -> None:
     if planned:
         columns = ["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "times", "parameters"]
         emit_table(columns, rows, optional=("coverage",))
-        total = _amounts_text(_approximate(planned[0])["total"])
+        total = shown_amounts(_approximate(planned[0])["total"])
         emit(f"times: how many such releases a new account of {total} pays for")
         if best := best_sentence(planned):
             emit(best)
     if planned and verbosity() > 0:
         emit("")
-        emit_table(
-            ["in new accounts", *(each["kind"] for each in planned[0]["accounts"])], [_prices(each) for each in planned]
-        )
+        costs = [[f"{shown_amounts(of['cost'])}: {of['times']:,}" for of in each["accounts"]] for each in planned]
+        rows_of_costs = [[each["mechanism"], *of] for each, of in zip(planned, costs, strict=True)]
+        emit_table(["in new accounts of", *(TOTALS[of["kind"]] for of in planned[0]["accounts"])], rows_of_costs)
         emit("cost of a release, and how many such releases the account pays for")
     if any(each["costs_more"] for each in planned):
         emit("*: costs more than was asked, so it is ranked after the others")
@@ -350,12 +337,6 @@ def _compare(described: list[dict[str, Any]]) -> None:
         refusals.setdefault(each["refused"], []).append(each["mechanism"])
     for reason, names in refusals.items():
         emit(f"\nnot possible: {', '.join(names)}: {reason}")
-
-
-def _prices(described: dict[str, Any]) -> list[str]:
-    """Return a mechanism, and what a release costs in new accounts of each kind."""
-    costs = (f"{_amounts_text(each['cost'])}: {each['times']:,}" for each in described["accounts"])
-    return [described["mechanism"], *costs]
 
 
 def _approximate(described: dict[str, Any]) -> dict[str, Any]:
