@@ -190,7 +190,8 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
         proved.append("only a key would show that all entries were rewritten")
     witnesses = ", ".join(str(path) for path in [*ledger.anchors(state), *receipts])
     shortened = "only a receipt or an anchor would show that the ledger was cut short"
-    say("; ".join([*proved, f"the ledger agrees with {witnesses}" if witnesses else shortened]))
+    proved.append(f"the ledger agrees with {witnesses}" if witnesses else shortened)
+    say("; ".join([*proved, *["dpbayes verify BUNDLE also checks the files of a release"] * bool(receipts)]))
 
 
 @command.command("export")
