@@ -5,9 +5,9 @@ shared column are drawn once, given its noisy totals in all tables. Each draw of
 totals of its rows and columns: its cells are multiplied by a factor for the row and one for the column. A cell without
 records stays nearly empty.
 
-This approximates the posterior of tables that agree; without noise it is exact. In simulated trees, intervals of margins
-and pairs contain the truth as often as they should. If the noise is larger than the counts, means are as far from the
-exact ones as those of tables that do not agree.
+This approximates the posterior of tables that agree; without noise it is exact. In simulated trees, intervals of
+margins and pairs contain the truth as often as they should. If the noise is larger than the counts, means are as far
+from the exact ones as those of tables that do not agree.
 
 Source: Deming and Stephan 1940 (iterative proportional fitting).
 """
