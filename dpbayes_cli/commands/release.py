@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from dpbayes_cli.commands.output import (
     printable,
     say,
     say_detail,
+    shows_both_streams,
 )
 from dpbayes_cli.commands.progress import has_terminal, reading_shown
 from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
@@ -188,8 +188,17 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
         emit(f"{step.draws} {noun}: {amounts_text(prepared.plan.parameters)}")
     else:
         on = f", on {len(names)} statistic{'s' * (len(names) != 1)}" if is_known else " on every statistic"
-        emit(f"noise scale {step.noise.scale:.6g} counts{on}")
+        emit(f"noise scale {_scale_text(step.noise.scale, step.statistic.largest_change)}{on}")
     emit(f"would remain: {amounts_text(document['remaining'], up=False)}")
+
+
+def _scale_text(scale: float, largest_change: int) -> str:
+    """Return a noise scale in counts or, if records add other integers, in words that need no knowledge of these."""
+    if largest_change == 1:
+        return f"{scale:.6g} counts"
+    if not largest_change:
+        return f"{scale:.6g} units of the released integers"
+    return f"{scale / largest_change:.4g} times the largest change of a statistic by one record"
 
 
 def _document(outcome: PublishedRelease) -> dict[str, Any]:
@@ -208,7 +217,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
 
 
 def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None:
-    """Print the result; warnings go to standard error, too, unless standard output is a terminal."""
+    """Print the result; warnings go to standard error, too, unless both go to one place, such as a terminal."""
     from dpbayes_cli.bundle.report.result_sentence import warnings_before
 
     if outcome.is_stale:
@@ -222,7 +231,7 @@ def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None
     else:
         _show(outcome, interval)
     # a script may discard the result, but it should not discard the warnings
-    if as_json or sys.stdout is None or not sys.stdout.isatty():
+    if as_json or not shows_both_streams():
         for line in warnings_before(outcome.document):
             if as_json or line.startswith("WARNING"):
                 print_message(line.replace("`", ""))

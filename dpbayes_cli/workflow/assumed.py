@@ -80,7 +80,7 @@ def _defaults(section: Section, stated: Mapping[str, Any], model: Model) -> Iter
     for item in msgspec.structs.fields(section):
         if item.name not in stated and not item.required:
             value = getattr(section, item.name)
-            value = getattr(model, item.name, None) if value is None else value
+            value = getattr(getattr(model, "base", model), item.name, None) if value is None else value
             if isinstance(value, str):
                 uses_texts = uses_texts or value in described
                 yield f"{item.name} {described.get(value, value)}"

@@ -56,6 +56,7 @@ def test_all_groups_cost_as_much_as_one_and_each_gets_a_posterior(
     again = dpbayes("release", "visits.csv", *ASKED, "--out", "out", "--json").json
     assert again["replayed"] is True
     shown = dpbayes("release", "visits.csv", *ASKED, "--out", "out")
+    assert "assumed: success '1', 'yes', 'true' or 'y'" in " ".join(shown.err.split())
     assert "Of 41 groups, " in shown.out
     assert shown.out.startswith("On average over groups like these 41: "), "the mean is that of their common law"
     report = dpbayes("report", "out", "--format", "html").out
