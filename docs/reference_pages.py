@@ -26,6 +26,9 @@ from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import unwrap
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.section import Section
+from dpbayes_cli.experiments.plots import Plot
+from dpbayes_cli.experiments.results import Claim, Comparison, GridPoint, PointOutcome
+from dpbayes_cli.experiments.study import SimulatedStudy, Study
 from dpbayes_cli.main import cli
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.loss_distribution import JointCost
@@ -36,6 +39,7 @@ from dpbayes_cli.spec.structure_section import StructureSection
 from dpbayes_cli.synthesis.analysis_result import Analyzed
 from dpbayes_cli.synthesis.records import SyntheticTables
 from dpbayes_cli.workflow.expectation import Expectation
+from dpbayes_cli.workflow.noisy_table import InferredTable
 from dpbayes_cli.workflow.schedule import PricedSchedule
 
 NOTE = "<!-- written by python -m docs.generate -->"
@@ -51,8 +55,11 @@ RETURNED = (
     Analyzed,
     SyntheticTables,
     CombinedEstimates,
+    InferredTable,
 )
 """The classes of the objects that functions of the Python API return."""
+STUDY_PARTS = (GridPoint, PointOutcome, Claim, Comparison, Plot)
+"""What a study is made of: its points, their numbers, what it claims about them, and its figures."""
 INTERNAL = {(Guarantee, "serialize"), (Guarantee, "statement")}
 """Public methods that only the package itself uses."""
 ITEM = re.compile(r"^(- |\d\. )")
@@ -347,11 +354,12 @@ def extensions_page() -> str:
     """Return the page of the classes that extensions inherit from, with the methods that they must define."""
     lines = [
         "",
-        "A new model, mechanism or noise law is a subclass of one of these classes. It defines the attributes and the "
-        "methods that are listed here. [Contributing](../CONTRIBUTING.md) says where the file goes, and which tests "
-        "run by themselves. Other methods have a default, and may be overridden.",
+        "A new model, mechanism, noise law or study is a subclass of one of these classes. It defines the attributes "
+        "and the methods that are listed here. [Contributing](../CONTRIBUTING.md) says where the file goes, and which "
+        "tests run by themselves. Other methods have a default, and may be overridden. The last classes are the parts "
+        "of a study.",
     ]
-    for kind in (NoiseLaw, Mechanism, MethodInfo, Model):
+    for kind in (NoiseLaw, Mechanism, MethodInfo, Model, Study, SimulatedStudy, *STUDY_PARTS):
         lines += ["", f"## {kind.__name__}", "", f"`from {kind.__module__} import {kind.__name__}`"]
         lines += [*docstring_lines(inspect.getdoc(kind) or ""), "", "**Attributes**", "", *attribute_lines(kind)]
         for name in sorted(getattr(kind, "__abstractmethods__", ())):
@@ -364,12 +372,15 @@ def extensions_page() -> str:
 
 
 def attribute_lines(kind: type[Any]) -> Iterator[str]:
-    """Yield the annotated attributes of a class with the texts below them; required ones have no value."""
-    (body,) = (each.body for each in ast.parse(inspect.getsource(kind)).body if isinstance(each, ast.ClassDef))
+    """Yield the annotated attributes of a class with the texts beside or below them; required ones have no value."""
+    source = inspect.getsource(kind)
+    (body,) = (each.body for each in ast.parse(source).body if isinstance(each, ast.ClassDef))
     for node, after in itertools.pairwise([*body, ast.Pass()]):
         if isinstance(node, ast.AnnAssign):
             told = after.value if isinstance(after, ast.Expr) else None
-            text = f": {' '.join(plain(str(told.value)).split())}" if isinstance(told, ast.Constant) else ""
+            beside = source.splitlines()[node.lineno - 1 : node.end_lineno][-1].partition("  # ")[2]
+            words = " ".join(plain(str(told.value) if isinstance(told, ast.Constant) else beside).split())
+            text = f": {words}" if words else ""
             default = "required" if node.value is None else f"default `{ast.unparse(node.value)}`"
             annotation = re.sub(r"^ClassVar\[(.*)\]$", r"\1", ast.unparse(node.annotation))
             yield f"- `{ast.unparse(node.target)}: {annotation}` ({default}){text}"

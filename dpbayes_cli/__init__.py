@@ -12,6 +12,7 @@ __all__ = [
     "errors",
     "evaluate",
     "infer",
+    "infer_table",
     "load_bundle",
     "mechanisms",
     "models",
@@ -30,6 +31,7 @@ _IN_MODULES = {
     "analyze": ("analyses", "analyze"),
     "combine": ("combined", "combine"),
     "compose": ("composed", "compose"),
+    "infer_table": ("noisy_tables", "infer_table"),
     "plan": ("request", "plan"),
     "synthesize": ("analyses", "synthesize"),
 }

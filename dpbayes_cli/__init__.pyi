@@ -5,6 +5,7 @@ from dpbayes_cli.api.analyses import analyze as analyze
 from dpbayes_cli.api.analyses import synthesize as synthesize
 from dpbayes_cli.api.combined import combine as combine
 from dpbayes_cli.api.composed import compose as compose
+from dpbayes_cli.api.noisy_tables import infer_table as infer_table
 from dpbayes_cli.api.released import evaluate as evaluate
 from dpbayes_cli.api.released import infer as infer
 from dpbayes_cli.api.released import load_bundle as load_bundle
@@ -25,6 +26,7 @@ __all__ = [
     "errors",
     "evaluate",
     "infer",
+    "infer_table",
     "load_bundle",
     "mechanisms",
     "models",

@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dpbayes_cli import main
 from dpbayes_cli.base.blas_threads import use_one_blas_thread
 from tests.postgres_server import Server, running, why_not
 
 use_one_blas_thread()  # before NumPy is imported: as the command line does
+
+settings.register_profile("any-load", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-load")  # a busy machine is slow, and fails no test
 
 ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"

@@ -1,14 +1,24 @@
-"""Plans from options by name, whatever the mechanism's class of options."""
+"""Models from their domains, and plans from options by name, whatever the class of options."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.registry import model_type
+
+
+def model_of(name: str, domain: Mapping[str, Any], prior: Mapping[str, Any] | None = None) -> Any:
+    """Return the registered model on a domain as a spec states it."""
+    kind = model_type(name)
+    return kind.build(msgspec.convert(domain, kind.domain_type), msgspec.convert(prior or {}, kind.prior_type))
 
 
 def plan_of(

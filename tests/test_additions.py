@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.registry import plug_ins_of
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -193,6 +195,13 @@ def test_a_plug_in_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     assert (code, "'dpbayes-staircase'" in said, "uninstall" in said) == (3, True, True), said
 
 
+def test_packages_of_plug_ins_are_named(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(site)
+    assert plug_ins_of("beta-bernoulli", "laplace", "discrete-laplace") == {}
+    parts = [f"the model {NAME}", "the mechanism lent-laplace"]
+    assert plug_ins_of(NAME, "lent-laplace", "discrete-laplace") == {("lent", "1.0"): parts}
+
+
 @pytest.mark.slow
 def test_the_release_of_a_plug_in_verifies_only_where_the_plug_in_is_installed(tmp_path: Path, site: str) -> None:
     work = tmp_path / "custodian"
@@ -202,6 +211,18 @@ def test_the_release_of_a_plug_in_verifies_only_where_the_plug_in_is_installed(t
         request = ("data.csv", *COIN, "--mechanism", mechanism, "--eps", "1")
         assert failed(work, "release", *request, "--ledger", "l.sqlite", "--out", mechanism, path=path)[0] == 0
         assert failed(work, "verify", mechanism, "--ledger", "l.sqlite", path=path)[0] == 0
+        release = work / mechanism / "release.json"
+        stated = json.loads(release.read_bytes())
+        package = {"lent-laplace": "lent", "staircase-noise": "dpbayes-staircase"}[mechanism]
+        assert stated["software"].pop(package) == "1.0"
+        (sentence,) = (text for text in stated["assumptions"] if f"{package} 1.0" in text)
+        assert f"the mechanism {mechanism}" in sentence
+        assert ("the noise law staircase" in sentence) == (mechanism == "staircase-noise")
+        stated["assumptions"].remove(sentence)
+        kept = release.read_bytes()
+        release.write_text(json.dumps(stated, indent=2, ensure_ascii=False) + "\n")  # as an earlier version wrote it
+        assert failed(work, "verify", mechanism, "--no-ledger", path=path)[0] == 0
+        release.write_bytes(kept)
         code, said = failed(work, "verify", mechanism, "--ledger", "l.sqlite")
         assert (code, "install that package" in said) == (7, True), said
     program = "import dpbayes_cli as dpb; print(dpb.mechanisms.StaircaseNoise(epsilon=1).name, dir(dpb.mechanisms))"

@@ -360,29 +360,6 @@ def check_tables(model: Model, observation: NoisyTables, policy: RecordPolicy, e
         assert table.margin is None or table.margin.shape == (rows,)
 
 
-@pytest.mark.parametrize(("relation", "complete"), RELATIONS)
-@pytest.mark.parametrize(("mechanism", "instance"), TRANSFORMED, ids=label)
-def test_tables_rebuilt_from_exact_parities_equal_the_counts(
-    mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
-) -> None:
-    """Without noise nothing is lost: inference gets the exact counts of the records that count."""
-    model, policy = instance.model_and_policy(relation, complete=complete)
-    assert isinstance(model, DiscreteBayesNet)
-    subject = mechanism()
-    statistic = subject.statistic(model, policy)
-    records = records_of(model)[::2]
-    released = np.sum([contribution(statistic, model, policy, record) for record in records], axis=0).tolist()
-    step = plan_of(subject, model, policy, Decimal(1)).steps[0]
-    n_records = None if relation is Neighbors.ADD_REMOVE else len(records)
-    observation = subject.observation(model, policy, released, step.noise, n_records)
-    assert isinstance(observation, NoisyTables)
-    check_tables(model, observation, policy, "unbounded" if n_records is None else "known" if complete else "at-most")
-    plain = replace(statistic, transform=None)
-    counts = np.sum([contribution(plain, model, policy, record) for record in records], axis=0).tolist()
-    rebuilt = [value for table in observation.tables for value in table.observed.ravel().tolist()]
-    assert rebuilt == pytest.approx(counts, abs=1e-9)
-
-
 def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, dict[str, Any]]:
     model, policy = instance.model_and_policy(Neighbors.REPLACE_ONE, complete=True)
     example = example_of(mechanism, instance.kind)
@@ -514,14 +491,6 @@ def test_plan_requires_what_the_mechanism_needs(mechanism: type[Mechanism], inst
     if unpriced:
         with pytest.raises(SpecError):
             plan_of(mechanism(), model, **{**request, **unpriced})
-
-
-@pytest.mark.parametrize("instance", [each for each in NOISY if supports(Laplace, each.kind)], ids=label)
-def test_laplace_release_adds_noise(instance: Instance) -> None:
-    """At epsilon 0.001 a component is released without noise with probability below 1e-3; ten in a row below 1e-30."""
-    plan = plan_of(Laplace(), instance.build(), RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001"))
-    exact = tuple(100 for _ in plan.steps[0].statistic.names)
-    assert any(Laplace().release(plan, ExactEvidence(exact, 1000)).values != exact for _ in range(10))
 
 
 @pytest.mark.parametrize("name", model_names())

@@ -59,14 +59,14 @@ def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     """
     half = len(one) // 2
     first, second = one[:half], other[:half]
-    centre_one, centre_other = np.median(first, axis=0), np.median(second, axis=0)
-    spread = np.concatenate([first - centre_one, second - centre_other]).std(axis=0)
+    center_one, center_other = np.median(first, axis=0), np.median(second, axis=0)
+    spread = np.concatenate([first - center_one, second - center_other]).std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
     direction = (first.mean(axis=0) - second.mean(axis=0)) / spread**2
-    chosen = np.argsort(-np.abs(centre_one - centre_other) / spread, kind="stable")[:_MAX_SCORES]
+    chosen = np.argsort(-np.abs(center_one - center_other) / spread, kind="stable")[:_MAX_SCORES]
 
     def scores(draws: Floats) -> Floats:
-        away = (np.abs(draws - centre_other) - np.abs(draws - centre_one)) / spread
+        away = (np.abs(draws - center_other) - np.abs(draws - center_one)) / spread
         return np.column_stack([draws[:, chosen], draws @ direction, away.sum(axis=1)])
 
     return scores(one), scores(other)

@@ -32,7 +32,7 @@ on a network file system (``unheld``), whose lock other hosts may not see."""
 
 @contextmanager
 def locked_directory(target: Path) -> Iterator[Path]:
-    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards."""
+    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterward."""
     parent = target.absolute().parent
     remove_abandoned(parent)
     partial, descriptor = _make(parent, target.name)

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
-from dpbayes_cli.core.noisy_observation import NoisyGroups, NoisyObservation, NoisySums, NoisyTables, record_count
+from dpbayes_cli.core.noisy_observation import (
+    NoisyGroups,
+    NoisyObservation,
+    NoisyTables,
+    record_count,
+    with_count_prior,
+)
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
+from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior, interval_ends
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -86,11 +92,15 @@ def analyze(
             valid_records=valid_records,
         )
     method, samples = options.pop("method"), options.pop("samples")
-    if options.pop("count_prior", "") == "uniform" and isinstance(observation, NoisySums):
-        observation = replace(observation, total=replace(observation.total, prior="uniform"))
+    observation = with_count_prior(observation, options.pop("count_prior", None))
     posterior = infer(observation, method, samples, np.random.default_rng(seed), Effort(more=more, **options))
     components = list(model.components)
     marginals = tuple(posterior.marginals[k] for k in components)
+    if any(from_zero := model.can_be_hidden):
+        draws = (posterior.draws if posterior.chains is None else posterior.chains)[..., components]
+        marginals = _with_intervals_from_zero(marginals, draws.reshape(-1, len(components)), np.array(from_zero))
+        note = "an interval of a variance that begins at 0 ends at the 90 % quantile"
+        posterior = replace(posterior, method=f"{posterior.method}; {note}")
     counts, how_counted = _counts(observation)
     return Analysis(
         model,
@@ -147,6 +157,15 @@ def _valid_records(
     if any(stand_in is not None for stand_in in (spec.policy.impute, *(column.impute for column in model.columns))):
         return None
     return count_valid_records(observation, record_count(spec.policy, n_records))
+
+
+def _with_intervals_from_zero(
+    marginals: tuple[Marginal, ...], draws: Floats, from_zero: Booleans
+) -> tuple[Marginal, ...]:
+    """Return summaries whose 90 % intervals begin at 0 where this is allowed and shorter."""
+    low, high = interval_ends(draws, QUANTILES["q95"] - QUANTILES["q05"], from_zero)
+    ends = zip(marginals, low.tolist(), high.tolist(), strict=True)
+    return tuple(replace(each, quantiles={**each.quantiles, "q05": a, "q95": b}) for each, a, b in ends)
 
 
 _CONSISTENT = {

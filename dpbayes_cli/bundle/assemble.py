@@ -41,6 +41,7 @@ from dpbayes_cli.bundle.stated_request import remember
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.private_choice import Chosen, bounds_in, parents_in
+from dpbayes_cli.core.registry import plug_ins_of
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import GroupNames
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal
@@ -116,6 +117,7 @@ def assemble(
     summaries = list(zip(analysis.parameters, analysis.marginals, strict=True))
     has_widths = not draw.draws and analysis.groups is None
     report, valid = inference_report(spec, analysis), analysis.valid_records
+    plug_ins = plug_ins_of(model.name, mechanism.name, None if draw.noise is None else draw.noise.law)
     document = ReleaseDocument(
         release_id=release_id,
         title=title,
@@ -154,10 +156,10 @@ def assemble(
         **differing_groups(keys_of(draw, spec.stated_in_full), analysis),
         tables=analysis.how_counted or UNSET,
         states=rounded_states(analysis.states) or UNSET,
-        assumptions=assumptions(spec, model.columns, plan, draw.record_unit),
+        assumptions=assumptions(spec, model.columns, plan, draw.record_unit, plug_ins),
         corrections=[model.info.corrections, mechanism.info.corrections],
         ledger=ledger,
-        software=_software(),
+        software={**dict(plug_ins.keys()), **_software()},
     )
     remember(document, spec, model)
     stated = msgspec.structs.replace(document, results=stated_results(document, analysis.samples))

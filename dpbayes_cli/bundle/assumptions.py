@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
@@ -35,8 +35,19 @@ _GROUP_GUARANTEES = {
 _DROPPED = "not counted, and their number is private"
 
 
-def assumptions(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan, record_unit: str) -> list[str]:
-    """Return the assumptions of the guarantee and of the posterior; a record unit is, for example, a physical line."""
+def assumptions(
+    spec: ReleaseSpec,
+    columns: Sequence[AnyColumn],
+    plan: Plan,
+    record_unit: str,
+    plug_ins: Mapping[tuple[str, str], Sequence[str]],
+) -> list[str]:
+    """Return the assumptions of the guarantee and of the posterior.
+
+    Args:
+        record_unit: for example, a physical line.
+        plug_ins: the names and versions of foreign packages, and what of the release comes from each.
+    """
     relation = _RECORDS if spec.privacy.unit is None else _UNITS
     sentences = [relation[spec.privacy.neighbors].format(unit=record_unit)]
     if record_unit == "physical line":
@@ -63,6 +74,11 @@ def assumptions(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan, rec
         "The operating system's random numbers are secret and unpredictable, and nobody observes the custodian's "
         "machine, its memory or the time that the computation takes.",
         *plan.final_step.law.assumptions,
+        *(
+            f"The release takes {' and '.join(parts)} from the package {name} {version}. dpbayes does not check the "
+            "code of this package, on which the privacy guarantee depends."
+            for (name, version), parts in plug_ins.items()
+        ),
         "The posterior, but not the privacy guarantee, assumes that the model is true and that the records are "
         "independent given its parameters.",
     ]

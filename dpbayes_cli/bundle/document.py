@@ -156,7 +156,10 @@ class ReleaseDocument(DocumentPart, frozen=True, kw_only=True, dict=True):
     assumptions: list[str]
     corrections: list[str]
     ledger: LedgerReference
-    software: dict[str, str]
+    software: Annotated[
+        dict[str, str],
+        about("versions of dpbayes, of its libraries, and of the packages that the model, mechanism or law comes from"),
+    ]
 
     def payload(self) -> bytes:
         """Return the compact JSON that the ledger keeps of a published release."""

@@ -64,7 +64,7 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
 
 @contextmanager
 def scratch_directory(target: Path) -> Iterator[Path]:
-    """Yield a private directory next to a target, and remove it afterwards if it still exists."""
+    """Yield a private directory next to a target, and remove it afterward if it still exists."""
     try:
         with locked_directory(target) as partial:
             yield partial

@@ -143,7 +143,7 @@ def _audit_document(spec: ReleaseSpec, result: Audit) -> dict[str, Any]:
 
 
 def _show(spec: ReleaseSpec, result: Audit) -> None:
-    from dpbayes_cli.ledger.charging import charge_text
+    from dpbayes_cli.ledger.charge_text import charge_text
 
     emit(
         f"{spec.model} by {spec.mechanism}: {charge_text(result.guarantee)} under {spec.privacy.neighbors} neighbors; "

@@ -97,8 +97,9 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             say(account_sentences(item, None if latest is None else latest.guarantee))
         _explain_delta(item, document)
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
-        allowed = ", ".join(f"{name} {amounts_text(amount)}" for name, amount in fitting.items())
-        say_detail(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
+        allowed = ", ".join(f"{name} {amounts_text(amount, up=False)}" for name, amount in fitting.items())
+        fits = f"a next release that costs at most one of these fits, whatever it releases: {allowed or 'none'}"
+        say_detail(f"{item.name}: {fits}")
         if document["routes"]:
             say_detail(f"{item.name}: remaining by route of composition: {amounts_text(document['routes'])}")
         for analyst, limit in document["limits"].items():
@@ -147,7 +148,7 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
                 row["account"] if account is None else "",
                 row["kind"],
                 row.get("release_id", ""),
-                _amount(row),
+                _amount(row, state),
                 row.get("purpose") or row.get("reason") or "",
             ]
             for row in rows
@@ -189,7 +190,8 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
         proved.append("only a key would show that all entries were rewritten")
     witnesses = ", ".join(str(path) for path in [*ledger.anchors(state), *receipts])
     shortened = "only a receipt or an anchor would show that the ledger was cut short"
-    say("; ".join([*proved, f"the ledger agrees with {witnesses}" if witnesses else shortened]))
+    proved.append(f"the ledger agrees with {witnesses}" if witnesses else shortened)
+    say("; ".join([*proved, *["dpbayes verify BUNDLE also checks the files of a release"] * bool(receipts)]))
 
 
 @command.command("export")
@@ -243,13 +245,13 @@ def _shortened(amounts: dict[str, str], *, up: bool = False) -> str:
     return ", ".join(short_text(Decimal(amount), up=up) for amount in amounts.values())
 
 
-def _amount(row: dict[str, Any]) -> str:
+def _amount(row: dict[str, Any], state: State) -> str:
     """Return what an entry of the history is about: a privacy cost, a total, the path of an anchor, or lost entries."""
     if "guarantee" in row:
-        from dpbayes_cli.ledger.charging import charge_text
+        from dpbayes_cli.ledger.charge_text import charged_text
         from dpbayes_cli.privacy.composition import parse_guarantee
 
-        return charge_text(parse_guarantee(row["guarantee"]))
+        return charged_text(parse_guarantee(row["guarantee"]), state.accounts[row["account"]].budget)
     if not row["account"]:
         seen = ", ".join(f"gave up entry {mark['sequence']} of another chain" for mark in row.get("seen", []))
         return str(row.get("path") or seen)

@@ -113,7 +113,8 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
     rolled_back = ledger.storage.settle()
     findings, state = ledger.findings()
     open_releases = [
-        {"release_id": release.release_id, "account": account.name, "stage": release.stage, "time": release.time}
+        {"release_id": release.release_id, "label": release.label, "account": account.name, "stage": release.stage}
+        | {"time": release.time}
         for account, release in unfinished_releases(state)
     ]
     if as_json:
@@ -139,9 +140,9 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
         return
     emit(f"{state.mark.sequence} entries verified, head {state.mark.hash}")
     for each in open_releases:
-        emit(
-            f"unfinished: release {each['release_id']} of account {each['account']}, {each['stage']} on {each['time']}"
-        )
+        label = f" ({each['label']})" if each["label"] else ""
+        of_account = f"of account {each['account']}, {each['stage']} on {each['time']}"
+        emit(f"unfinished: release {each['release_id']}{label} {of_account}")
     if open_releases:
         say("unfinished releases stay charged; to finish one, repeat the command that began it")
 

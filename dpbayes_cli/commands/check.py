@@ -105,6 +105,7 @@ def _document(check: FileCheck) -> dict[str, Any]:
             for column in check.checked
         ],
         "valid": check.valid,
+        "refusal": check.refusal or None,
         "advice": check.advice,
         "spec": check.suggestion or None,
     }
@@ -130,15 +131,20 @@ def _show(data: str, check: FileCheck) -> None:
     if len(shown) < n:
         more = n - len(shown)
         emit(f"{more} more column{'s' * (more != 1)}; to see them, leave out --model, --column and --spec")
+    if check.refusal:
+        emit("")
+        emit(f"a release with these flags refuses the file: {check.refusal}")
     for each in check.checked:
         emit("")
-        emit(f"{each.name}: {each.records - each.invalid} of {each.records} cells can be read")
+        can = "could" if check.refusal else "can"
+        emit(f"{each.name}: {each.records - each.invalid} of {each.records} cells {can} be read")
         if each.invalid:
             emit(f"  cannot be read: {_texts(each.commonest)}")
         _show_advice(each.advice)
     if check.valid is not None:
         emit("")
-        emit(f"{check.valid} of {check.records} records can be read in all of these columns")
+        can = "could" if check.refusal else "can"
+        emit(f"{check.valid} of {check.records} records {can} be read in all of these columns")
     if check.advice:
         emit("")
         emit("what to do")
@@ -170,7 +176,8 @@ def _described(column: ColumnProfile) -> tuple[str, str]:
         return f"{len(column.commonest)} values", _texts(column.commonest)
     if column.is_numeric:
         kind = "whole numbers" if column.whole == column.numbers else "numbers"
-        return kind, f"{column.lowest:g} to {column.highest:g}"
+        others = column.records - column.missing - column.numbers
+        return kind, f"{column.lowest:g} to {column.highest:g}" + (f"; {others} are no numbers" if others else "")
     about = "" if column.distinct < COMMONEST else "about "
     return f"{about}{column.distinct} texts", _texts(column.commonest)
 

@@ -11,14 +11,14 @@ import click
 from dpbayes_cli.commands.options import PATH, interval_option
 from dpbayes_cli.commands.output import emit_json, emit_posterior, output_options, say
 from dpbayes_cli.commands.request_command import pop_document, request_options
-from dpbayes_cli.spec.request_flags import AFTERWARDS
+from dpbayes_cli.spec.request_flags import AFTERWARD
 
 
 @click.command("infer")
 @click.argument("bundle", type=PATH, required=False)
 @click.option("--table", type=PATH, metavar="FILE", help="Instead of BUNDLE: noisy counts that another tool published.")
 @click.option("--spec", "spec_path", type=PATH, metavar="FILE", help="Spec of the table: dpbayes spec init table.")
-@request_options(*AFTERWARDS)
+@request_options(*AFTERWARD)
 @click.option(
     "--seed",
     type=click.IntRange(min=0),

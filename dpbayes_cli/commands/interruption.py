@@ -52,7 +52,7 @@ def explain_release(ledger: Ledger, charge: Charge) -> str:
     known = answers[0]
     if known is None:
         return NOT_CHARGED
-    from dpbayes_cli.ledger.charging import charge_text
+    from dpbayes_cli.ledger.charge_text import charge_text
 
     charged = f"{charge_text(known.guarantee)} is charged to account {charge.account!r}"
     if known.stage == "published" and charge.fresh:

@@ -79,6 +79,13 @@ def print_message(message: str) -> None:
         click.echo(text if is_log else fill_lines(text, 2), err=True)
 
 
+def shows_both_streams() -> bool:
+    """Return whether the result and the messages go to one place, such as a terminal."""
+    with suppress(OSError, ValueError, AttributeError):
+        return os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
+    return False
+
+
 def say(message: str) -> None:
     """Print a message to stderr, unless ``-q`` was given."""
     if verbosity() >= 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from dpbayes_cli.commands.output import (
     printable,
     say,
     say_detail,
+    shows_both_streams,
 )
 from dpbayes_cli.commands.progress import has_terminal, reading_shown
 from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
@@ -152,7 +152,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
 
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import component_texts
-    from dpbayes_cli.ledger.charging import charge_text
+    from dpbayes_cli.ledger.charge_text import charge_text, charged_text
 
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
@@ -178,7 +178,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     if as_json:
         emit_json(document)
         return
-    cost = "nothing: it is charged already" if preview.known else charge_text(prepared.plan.guarantee)
+    cost = "nothing: it is charged already" if preview.known else charged_text(prepared.plan.guarantee, preview.budget)
     emit(f"would cost {cost}, from account {prepared.charge.account}{' (to be opened)' if preview.opened else ''}")
     if private is not None and preview.known is None:
         noise = "; the noise scale is for the widest bounds" if private.keeps_parameters else ""
@@ -208,7 +208,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
 
 
 def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None:
-    """Print the result; warnings go to standard error, too, unless standard output is a terminal."""
+    """Print the result; warnings go to standard error, too, unless both go to one place, such as a terminal."""
     from dpbayes_cli.bundle.report.result_sentence import warnings_before
 
     if outcome.is_stale:
@@ -222,7 +222,7 @@ def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None
     else:
         _show(outcome, interval)
     # a script may discard the result, but it should not discard the warnings
-    if as_json or sys.stdout is None or not sys.stdout.isatty():
+    if as_json or not shows_both_streams():
         for line in warnings_before(outcome.document):
             if as_json or line.startswith("WARNING"):
                 print_message(line.replace("`", ""))

@@ -62,10 +62,6 @@ def _parse_pairs(text: str) -> dict[str, Any]:
     return pairs
 
 
-def _parse_names(text: str) -> str | list[str]:
-    return _parse_list(text) if "," in text else text
-
-
 def _parse_keys(path: str) -> Path | str:
     from dpbayes_cli.spec.groups_section import PRIVATE
 
@@ -78,7 +74,7 @@ class KeyOption(click.Option):
     def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
         special: dict[str, Callable[[str], Any]] = {
             "prior": _parse_pairs,
-            "by.column": _parse_names,
+            "by.column": lambda text: _parse_list(text) if "," in text else text,
             "by.values": _parse_keys,
         }
         parse = special.get(key, _parse_list if is_list or key in LISTS else str)

@@ -93,7 +93,7 @@ def check(file: Path, as_json: bool) -> None:
 def open_(file: Path, separate_population: bool, reason: str, ledger_place: str | None, as_json: bool) -> None:
     """Charge the schedule in FILE, once, to an account of its own.
 
-    The account admits each listed release once, and nothing else. The file cannot be changed afterwards, and what is
+    The account admits each listed release once, and nothing else. The file cannot be changed afterward, and what is
     never released is not refunded. If the same schedule is open already, the command does nothing.
 
     With --json, the keys are:

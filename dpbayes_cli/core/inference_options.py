@@ -49,15 +49,24 @@ class GroupInference(Options, frozen=True, kw_only=True):
     ] = 0
 
 
+CountPriorOption = Annotated[
+    CountPrior,
+    option(
+        INFERENCE,
+        "prior of the number of valid records: mostly-valid (all n records are valid with probability 1/2, else log(1 "
+        "+ invalid records) is uniform) or uniform; always uniform if one person may have several records, or if "
+        "numbers out of bounds are dropped [mostly-valid; uniform for multivariate-normal]",
+    ),
+]
+
+
 class SumInference(InferenceOptions, frozen=True, kw_only=True):
     """The options of models that are inferred from sums of numbers."""
 
-    count_prior: Annotated[
-        CountPrior,
-        option(
-            INFERENCE,
-            "prior of the number of valid records: mostly-valid (all n records are valid with probability 1/2, else "
-            "log(1 + invalid records) is uniform) or uniform; always uniform if one person may have several records, "
-            "or if numbers out of bounds are dropped [mostly-valid]",
-        ),
-    ] = "mostly-valid"
+    count_prior: CountPriorOption = "mostly-valid"
+
+
+class VectorInference(SumInference, frozen=True, kw_only=True):
+    """The options of models whose noise can hide how many records are valid, so that the prior must be wide."""
+
+    count_prior: CountPriorOption = "uniform"

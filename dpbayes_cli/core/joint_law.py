@@ -127,8 +127,8 @@ class JointLaw:
         """
         groups = [tuple(wanted), *(self.network.parents[i] for i in self._ancestors(wanted))]
         pairs = {(min(pair), max(pair)) for group in groups for pair in combinations(group, 2)}
-        families = [set(family) for family in self.network.families]
-        adjacent = {pair for i, family in enumerate(families) for pair in _pairs_with(i, family)}
+        families = enumerate(map(set, self.network.families))
+        adjacent = {(min(i, j), max(i, j)) for i, family in families for j in family - {i}}
         return sorted(pairs - adjacent)
 
     def are_separated(self, first: int, second: int, given: Iterable[int] = ()) -> bool:
@@ -159,7 +159,3 @@ def _product(factors: Sequence[tuple[Sequence[int], Floats]], kept: Sequence[int
     axes = {i: k + 1 for k, i in enumerate(dict.fromkeys([*kept, *(i for scope, _ in factors for i in scope)]))}
     operands: list[Any] = [part for scope, table in factors for part in (table, [0, *(axes[i] for i in scope)])]
     return np.asarray(np.einsum(*operands, [0, *(axes[i] for i in kept)], optimize=len(factors) > 2))
-
-
-def _pairs_with(i: int, family: set[int]) -> set[tuple[int, int]]:
-    return {(min(i, j), max(i, j)) for j in family - {i}}

@@ -201,12 +201,14 @@ class Model(ABC):
         """The names of the parameters of one group; empty if the records are not divided into groups."""
         return ()
 
+    @property
+    def can_be_hidden(self) -> tuple[bool, ...]:
+        """For each parameter, whether its interval begins at 0 if this is shorter; noise may hide positive ones."""
+        return (False,) * len(self.parameters)
+
     @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the predictive law of a new record: a probability for each level, or the ``mean`` of a number.
-
-        It is computed from the posterior means of the reported parameters.
-        """
+        """Return the law of a new record at posterior means: a probability by level, or the ``mean`` of a number."""
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the most important results, as clauses for a reader who knows no statistics.

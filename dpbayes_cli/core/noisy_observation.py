@@ -131,6 +131,21 @@ class Scope:
     total: float
 
 
+@dataclass(frozen=True)
+class SharedColumn:
+    """A variable of a tree that its own table and the tables of its children hold.
+
+    Attributes:
+        table: the index of the variable's own table.
+        parent: the index of the parent's table; None for a variable without parents.
+        totals: the noisy totals of the variable's values by all of these tables, as a table with one row.
+    """
+
+    table: int
+    parent: int | None
+    totals: NoisyTable
+
+
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
     """The noisy tables of a network, inferred one by one; the reported parameters are all their cells, table by table.
@@ -138,10 +153,12 @@ class NoisyTables:
     Attributes:
         tables: one table for each variable.
         scope: the variables, if plug-in inference first makes the tables consistent with each other; else None.
+        shared: the variables on whose totals the draws of several tables must agree.
     """
 
     tables: tuple[NoisyTable, ...]
     scope: Scope | None = None
+    shared: tuple[SharedColumn, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +311,13 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
             "the number of records is public under replace-one neighbors, and must be stated", hint="--records N"
         )
     return RecordCount("known" if policy.complete else "at-most", n_records * policy.contributions)
+
+
+def with_count_prior(observation: NoisyObservation, prior: CountPrior | None) -> NoisyObservation:
+    """Return an observation with the stated prior of the number of valid records, if this prior is uniform."""
+    if prior == "uniform" and isinstance(observation, NoisySums):
+        return replace(observation, total=replace(observation.total, prior=prior))
+    return observation
 
 
 def valid_count(policy: RecordPolicy, n_records: int | None, *columns: NumericColumn) -> RecordCount:

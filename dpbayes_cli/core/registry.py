@@ -112,6 +112,19 @@ def noise_law_kinds() -> list[str]:
     return sorted({*NOISE_LAWS, *_entry_points("dpbayes.noise_laws")})
 
 
+def plug_ins_of(model: str, mechanism: str, noise_law: str | None) -> dict[tuple[str, str], list[str]]:
+    """Return the packages of third parties that a release uses: for each name and version, what comes from it."""
+    used = (("model", MODELS, model), ("mechanism", MECHANISMS, mechanism), (_NOISE_LAW, NOISE_LAWS, noise_law))
+    packages: dict[tuple[str, str], list[str]] = {}
+    for what, built_in, name in used:
+        if name is None or name in built_in:
+            continue
+        point = _entry_points(f"dpbayes.{what.replace(' ', '_')}s").get(name)
+        if point is not None and point.dist is not None:
+            packages.setdefault((point.dist.name, point.dist.version), []).append(f"the {what} {name}")
+    return packages
+
+
 def model_names() -> list[str]:
     """Return the names of all models, third parties' included."""
     return sorted({*MODELS, *_entry_points("dpbayes.models")})

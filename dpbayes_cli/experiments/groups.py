@@ -62,9 +62,6 @@ class GroupsCase(CoinCase, frozen=True, kw_only=True):
         kappa = (1.0 - rho) / rho
         return max(mean * kappa, _LEAST), max((1.0 - mean) * kappa, _LEAST)
 
-    def grouped_model(self) -> GroupedModel:
-        return GroupedModel(self.model, "group", "outcome", tuple(map(str, range(self.groups))))
-
 
 class Estimates(NamedTuple):
     """The posterior means and the 90 % intervals of the groups' rates, each of shape (groups,)."""
@@ -180,7 +177,8 @@ def noisy_estimates(
     rng: np.random.Generator,
 ) -> Estimates:
     """Simulate a release of the counts of all groups, and return the estimates from it."""
-    model, n_records = case.grouped_model(), int(counts.sum())
+    model = GroupedModel(case.model, "group", "outcome", tuple(map(str, range(case.groups))))
+    n_records = int(counts.sum())
     law = plan_release("laplace", model, DROPPED, n_records, epsilon=Decimal(epsilon)).steps[0].noise
     released = (counts + law.simulate(noise, counts.shape)).ravel().tolist()
     posterior = infer_groups(model.observation(DROPPED, released, law, n_records), pooling, 1, rng)

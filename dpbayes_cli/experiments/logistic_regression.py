@@ -47,7 +47,7 @@ _COMPARISONS = (
     Comparison(SOURCE, "rdp-diffuse", "rdp-concentrated",
                "the diffuse posterior never has a higher test error than the concentrated one",
                "At the smallest epsilons both posteriors are close to guessing. A diffuse draw is then nearly a draw "
-               "of the prior, and may do worse than a concentrated draw, which has shrunk towards zero.", never=1),
+               "of the prior, and may do worse than a concentrated draw, which has shrunk toward zero.", never=1),
     Comparison(OURS, "gdp-langevin", "rdp-diffuse",
                "the released chain never has a higher test error than an exact draw of the diffuse posterior",
                "A short chain approximates the posterior less well. However, it costs less, so that its likelihood "

@@ -138,7 +138,7 @@ def draw_restricted(shape: Floats, least: float, rng: np.random.Generator) -> Fl
 
 def draw_truncated_beta(a: Floats, b: Floats, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
     """Draw from Beta(a, b) restricted to [low, high]: by inversion or, if its probability underflows, near an end."""
-    turned = a < b  # the mass is then towards 1, so that the distribution function keeps its digits at both ends
+    turned = a < b  # the mass is then toward 1, so that the distribution function keeps its digits at both ends
     a, b = np.where(turned, b, a), np.where(turned, a, b)
     low, high = np.where(turned, 1.0 - high, low), np.where(turned, 1.0 - low, high)
     uniform = rng.random(a.shape)

@@ -38,17 +38,18 @@ class ChainRun:
         return float(1.0 / np.sqrt(self.convergence.diagnosis.ess_bulk.min()))
 
 
-def chain_length(n_draws: int, ess: float, k: int) -> int:
-    """Return how many draws of each of ``CHAINS`` chains to store, enough for the chains to be judged as converged.
+def chain_length(n_draws: int, ess: float, k: int, chains: int = CHAINS) -> int:
+    """Return how many draws of each chain to store, enough for the chains to be judged as converged.
 
     Args:
         n_draws: how many draws are requested in all chains together.
         ess: the effective sample size that the user asked for.
         k: the number of parameters.
+        chains: the number of chains.
     """
-    needed = max(ess, required_draws(CHAINS, min(k, MAX_MONITORED)))
-    affordable = max(_MAX_STORED_NUMBERS // (CHAINS * k), _MIN_LENGTH)
-    return max(math.ceil(n_draws / CHAINS), min(affordable, math.ceil(1.25 * needed / CHAINS)))
+    needed = max(ess, required_draws(chains, min(k, MAX_MONITORED)))
+    affordable = max(_MAX_STORED_NUMBERS // (chains * k), _MIN_LENGTH)
+    return max(math.ceil(n_draws / chains), min(affordable, math.ceil(1.25 * needed / chains)))
 
 
 def run_until_converged(

@@ -127,8 +127,8 @@ class Convergence:
             return (f"{too_few}; the chains do not agree yet {r_hat}: do not use this posterior; {more}",)
         detectable = DETECTED_SHIFT * math.sqrt(self.required / within)
         return (
-            f"{too_few}; the chains agree so far, but a difference of less than {detectable:.2g} posterior standard "
-            f"deviations might go unseen; {more}",
+            f"{too_few}; the chains agree so far, but a difference between chains of less than {detectable:.2g} "
+            f"posterior standard deviations might go unseen; {more}",
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers
+from dpbayes_cli.privacy.lazy_numpy import np
 
 QUANTILES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
 NAIVE_WARNING = "the naive (plug-in) posterior ignores the noise and is too narrow"
@@ -61,6 +62,19 @@ class Marginal:
     quantiles: dict[str, float]
     sd_data: float
     sd_noise: float
+
+
+def interval_ends(draws: Floats, level: float, from_zero: Booleans) -> tuple[Floats, Floats]:
+    """Return the ends of central intervals or, where allowed and shorter, of intervals from 0, (..., n_parameters).
+
+    Args:
+        draws: draws of parameters, shape (..., n_draws, n_parameters).
+        level: the probability of an interval.
+        from_zero: whether the interval of a parameter may begin at 0, shape (n_parameters,).
+    """
+    low, at_level, high = np.quantile(draws, [(1.0 - level) / 2.0, level, (1.0 + level) / 2.0], axis=-2)
+    shorter = from_zero & (at_level < high - low)
+    return np.where(shorter, 0.0, low), np.where(shorter, at_level, high)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class Budget(ABC):
         return self.spent(self.added(self.nothing, guarantee))
 
     def refusal(self, label: str, request_digest: str, guarantee: Guarantee) -> str:
-        """Return why a release must not be charged, whatever is left, or an empty text."""
+        """Return the reason why a release must not be charged, however much is left; empty if there is none."""
         return ""
 
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal | None:

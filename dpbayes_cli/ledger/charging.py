@@ -10,11 +10,12 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import BudgetError
-from dpbayes_cli.base.numeric import decimal_text, short_text
-from dpbayes_cli.ledger.budgets import GaussianBudget, PureBudget, component_texts, order_of
+from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.ledger.budgets import Budget, GaussianBudget, PureBudget, component_texts, order_of
+from dpbayes_cli.ledger.charge_text import charge_text
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_open, restatement
-from dpbayes_cli.ledger.populations import check_population
+from dpbayes_cli.ledger.populations import check_population, opening_command
 from dpbayes_cli.ledger.process_identity import is_running, this_process
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.replay import record_layout
@@ -68,15 +69,15 @@ class Reservation:
     """A charged release, with its draw and its published document, if the ledger holds them.
 
     Attributes:
-        delta: the delta of the account's total; 0 if the total has no delta.
-        opened: the total of the account as text if the account was opened for this release; else empty.
+        budget: the budget of the account.
+        opened: whether the account was opened for this release.
     """
 
     release: ReleaseRecord
     payload: bytes | None
     document: bytes | None
-    delta: Decimal
-    opened: str
+    budget: Budget
+    opened: bool
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,21 @@ class Preview:
         release_id: the ID that the release has or would get.
         known: the record of the release if it was charged before, so that it would cost nothing; else None.
         remaining: the account's remaining budget after the charge, by component.
+        budget: the budget of the account.
         opened: whether the account would be opened for this release.
     """
 
     release_id: str
     known: ReleaseRecord | None
     remaining: dict[str, Decimal]
+    budget: Budget
     opened: bool
+
+
+def default_account(charge: Charge) -> Account:
+    """Return the account that a charge opens if there is none: its kind of total is one that the charge needs."""
+    budget = default_budget(charge.guarantee, charge.delta)
+    return Account(charge.account, budget, charge.neighbors, "", True, charge.unit)
 
 
 def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
@@ -104,19 +113,19 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
     """
     account = state.accounts.get(charge.account)
     if account is None:
+        opened = default_account(charge)
         if state.blind:
             raise BudgetError(
                 f"the ledger was restored from a backup, and an account {charge.account!r} may have been lost",
                 hint="open the account again with its total, less all that was released of these data: "
-                f"dpbayes budget open {charge.account} --epsilon TOTAL",
+                f"{opening_command(opened, 'TOTAL')}",
             )
         if not charge.open_account:
             raise BudgetError(
                 f"there is no account {charge.account!r}",
-                hint=f"dpbayes budget open {charge.account} --epsilon {decimal_text(DEFAULT_EPSILON)}",
+                hint=opening_command(opened),
             )
-        budget = default_budget(charge.guarantee, charge.delta)
-        return Account(charge.account, budget, charge.neighbors, "", True, charge.unit), True
+        return opened, True
     if account.neighbors is not charge.neighbors:
         raise BudgetError(
             f"the account {account.name!r} uses {account.neighbors} neighbors; this release uses {charge.neighbors}",
@@ -277,25 +286,12 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
         )
 
 
-def charge_text(guarantee: Guarantee) -> str:
-    """Return a guarantee as short text, such as "epsilon 1" or "rho 0.5"."""
-    delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
-    for name in ("epsilon", "mu", "rho"):
-        value: Decimal = getattr(guarantee, name)  # one at a time: computing mu loads SciPy
-        if value.is_finite():
-            return f"{name} {short_text(value, up=True, digits=15)}{delta}"
-    below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""
-    return f"a Renyi curve{below}"
-
-
 def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
     if all(amount.is_finite() for amount in missing.values()):
         if account.opened:
             command = f"dpbayes budget amend {account.name} {account.budget.options('TOTAL', missing)} --reason TEXT"
             return f"ask for less, or raise the total: {command}"
-        options = {**account.budget.stated, account.budget.amounts[0]: "TOTAL"}
-        opening = " ".join(f"--{name} {value}" for name, value in options.items())
-        return f"ask for less, or open the account with a larger total: dpbayes budget open {account.name} {opening}"
+        return f"ask for less, or open the account with a larger total: {opening_command(account, 'TOTAL')}"
     if account.budget.kind == PureBudget.kind:
         opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
         if guarantee.mu.is_finite():

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.canonical import digest
-from dpbayes_cli.base.errors import BudgetError, LedgerError, amounts_text
-from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import charging, populations
 from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry
@@ -20,7 +18,6 @@ from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_doc
 from dpbayes_cli.ledger.process_identity import this_process
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.state import Account, State
-from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON
 from dpbayes_cli.ledger.verified_chain import VerifiedChain
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -133,10 +130,10 @@ class Ledger(VerifiedChain):
             label, known = charging.find_release(state, account, charge)
             release_id = release_id_of(account.name, label)
             if known is not None:
-                return Preview(release_id, known, account.remaining, False)
+                return Preview(release_id, known, account.remaining, account.budget, False)
             charging.check_fits(state, account, charge, label)
             after = account.budget.added(account.charged, charge.guarantee)
-            return Preview(release_id, None, account.budget.remaining(after), opened)
+            return Preview(release_id, None, account.budget.remaining(after), account.budget, opened)
 
     def begun(self, charge: Charge) -> ReleaseRecord | None:
         """Return the release of the request that this process has charged or would continue; None if there is none."""
@@ -183,10 +180,9 @@ class Ledger(VerifiedChain):
         with self.writing() as (transaction, state):
             account, opened = charging.paying_account(state, charge)
             label, known = charging.find_release(state, account, charge)
-            delta = account.budget.total.get("delta", Decimal(0))
             if known is not None:
                 sealed, document = sealed_payload(transaction, known), stored_document(transaction, known)
-                return Reservation(known, sealed, document, delta, "")
+                return Reservation(known, sealed, document, account.budget, False)
             charging.check_fits(state, account, charge, label)
             if opened:
                 self.append(transaction, state, opening_entry(account))
@@ -204,8 +200,7 @@ class Ledger(VerifiedChain):
             if numbers := file_numbers(charge.source):
                 fields["inodes"] = numbers
             self.append(transaction, state, fields)
-            total = amounts_text(account.budget.stated) if opened else ""
-            return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, total)
+            return Reservation(state.accounts[account.name].recent[release_id], None, None, account.budget, opened)
 
     def _check_beginning(self, charge: Charge) -> None:
         """Raise ``BudgetError`` if there is no ledger and the charge must not open an account."""
@@ -213,8 +208,7 @@ class Ledger(VerifiedChain):
             raise BudgetError(
                 f"there is no account {charge.account!r}, because there is no ledger at {self.location!r}",
                 hint="if the ledger was deleted: dpbayes budget restore BACKUP --reason TEXT; "
-                f"if there never was one: dpbayes budget open {charge.account} --epsilon "
-                f"{decimal_text(DEFAULT_EPSILON)}",
+                f"if there never was one: {populations.opening_command(charging.default_account(charge))}",
             )
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:

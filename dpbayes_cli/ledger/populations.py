@@ -58,17 +58,21 @@ def _payer(state: State, name: str, account: str | None = None) -> str | None:
 
 def _remedy(state: State, account: Account, payer: str) -> str:
     if account.budget.amounts:
-        command = f"{_account_command(state, account)} --separate-population --reason TEXT"
-        return f"pay from that account: --dataset {payer}; only if the data are of other people: {command}"
+        known = account.name in state.accounts
+        command = f"dpbayes budget amend {account.name}" if known else opening_command(account)
+        separate = f"only if the data are of other people: {command} --separate-population --reason TEXT"
+        if not state.accounts[payer].budget.amounts:
+            return f"that account admits the releases of its schedule alone; {separate}"
+        return f"pay from that account: --dataset {payer}; {separate}"
     if account.name in state.accounts:
         return SEPARATE_SCHEDULE
     return OPEN_SEPARATE
 
 
-def _account_command(state: State, account: Account) -> str:
-    if account.name in state.accounts:
-        return f"dpbayes budget amend {account.name}"
-    stated = " ".join(f"--{name} {value}" for name, value in account.budget.stated.items())
+def opening_command(account: Account, total: str | None = None) -> str:
+    """Return the command that opens an account, with another first total if ``total`` states one."""
+    amounts = account.budget.stated | ({} if total is None else {account.budget.amounts[0]: total})
+    stated = " ".join(f"--{name} {value}" for name, value in amounts.items())
     opening = f"dpbayes budget open {account.name} {stated}"
     if account.neighbors is not Neighbors.REPLACE_ONE:
         opening += f" --neighbors {account.neighbors}"

@@ -17,7 +17,7 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError, SpecError, amounts_text
 from dpbayes_cli.ledger.budgets import Budget, component_texts
 from dpbayes_cli.ledger.chain import Entry, next_entry
-from dpbayes_cli.ledger.charging import charge_text
+from dpbayes_cli.ledger.charge_text import charge_text
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of

@@ -34,7 +34,7 @@ class RdpConcentrated(RenyiMechanism):
         "(0, 1] at which the Renyi divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 3",
         prefer_when="You want posterior samples at a stated Renyi cost, and you trust the prior: the samples shrink "
-        "towards the prior.",
+        "toward the prior.",
     )
 
     chain_options: ClassVar[type[RenyiChainOptions]] = ConcentratedOptions

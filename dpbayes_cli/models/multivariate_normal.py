@@ -11,6 +11,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Findings, mean_of, other_columns
+from dpbayes_cli.core.inference_options import InferenceOptions, VectorInference
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type, with_defaults
 from dpbayes_cli.core.statistic_values import evaluate
@@ -51,7 +52,7 @@ class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
 
 
 class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
-    """Either the default prior, which the key ``spread`` states, or a normal-inverse-Wishart prior (all other keys).
+    """The default prior (key ``variance_scale``), one of ``spread``, or a normal-inverse-Wishart prior (other keys).
 
     Under the normal-inverse-Wishart prior, E[covariance] = diag(deviation^2), and the mean is N(mean, covariance /
     strength).
@@ -68,6 +69,13 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
         Annotated[float, Meta(gt=0.0, le=1e6)] | None,
         Meta(description="degrees of freedom of the inverse Wishart prior, for D columns more than D + 1 [D + 3]"),
     ] = None
+    variance_scale: Annotated[
+        Positive | None,
+        Meta(
+            description="mean of the exponential prior of a variance, in units of the square of (mean - lower) * "
+            "(upper - mean) / (upper - lower) [1]"
+        ),
+    ] = None
     spread: Spread = None
 
     def __post_init__(self) -> None:
@@ -78,14 +86,16 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
 class MultivariateNormal(JointNormal):
     """Records are N(mean, covariance) vectors, each number clamped to public bounds.
 
-    The default prior assumes only that most numbers lie between the bounds: each column has the default prior of
-    ``normal``, and correlations are uniform on [-1, 1]. If a key of the normal-inverse-Wishart prior is stated,
+    The default prior assumes only that most numbers lie between the bounds: means are uniform, variances are
+    exponential, and correlations are uniform on [-1, 1]. With the key ``spread``, standard deviations are half-normal,
+    as by default in ``normal``. If a key of the normal-inverse-Wishart prior is stated,
     covariance ~ inverse Wishart(freedom, diagonal scale) and mean | covariance ~ N(prior mean, covariance / strength).
     A normal-inverse-Wishart prior cannot be weak for small and for large variances at once.
 
     Source: Bernstein and Sheldon 2018 sec. 3.2 (bounded statistics, Alg. 1); Foulds et al. 2016 sec. 3.
     """
 
+    inference_options: ClassVar[type[InferenceOptions]] = VectorInference
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
     info: ClassVar[MethodInfo] = MethodInfo(
@@ -100,9 +110,9 @@ class MultivariateNormal(JointNormal):
         "bounds, and warns if the posterior contradicts this. Inference also treats the sums of many records as normal "
         "given the parameters. With impute:VALUE, an invalid cell of any column counts as if it held VALUE; the "
         "custodian states that VALUE is a fair stand-in. The bounds must be stated; they cannot be chosen privately. "
-        "If the noise hides the variances, the default prior matters: in simulations with epsilon 1 and two columns, "
-        "90 % intervals covered a small variance in 72 %, a covariance in 69 % and a mean near a bound in 73 % of "
-        "cases at worst. `plan` and `release` state beforehand which standard deviations the noise can hide.",
+        "The 90 % interval of a variance begins at 0 and ends at the 90 % quantile if this is shorter than the central "
+        "interval, which would leave out variances that the noise hides. `plan` and `release` state beforehand which "
+        "standard deviations the noise can hide.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
         corrections="The noisy matrix of second moments need not be positive definite. It needs no repair: given "
         "the released numbers, inference draws covariance matrices from a law on positive definite "
@@ -119,11 +129,15 @@ class MultivariateNormal(JointNormal):
     }
 
     freedom: float
-    spread: float | None = None  # the only parameter of the default prior; None if the prior is conjugate
+    spread: float | None = None  # the scale of standard deviations; None if the prior is conjugate
+    sd_freedom: int = 1  # 2: variances are exponential; 1: standard deviations are half-normal
 
     @classmethod
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
-        return with_defaults(prior, **({"strength": 1.0} if is_conjugate(prior) else {"spread": 1.0}))
+        if is_conjugate(prior):
+            return with_defaults(prior, strength=1.0)
+        stated = require_type(prior, MultivariateNormalPrior)
+        return stated if stated.spread is not None else with_defaults(stated, variance_scale=1.0)
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
@@ -138,7 +152,10 @@ class MultivariateNormal(JointNormal):
             )
         bounds = tuple((name, box.lower, box.upper) for name, box in columns)
         by_column = prior_by_column(bounds, stated_prior.mean, stated_prior.deviation)
-        return cls(bounds, *by_column, stated_prior.strength or 1.0, freedom, stated_prior.spread)
+        strength, spread, sd_freedom = stated_prior.strength or 1.0, stated_prior.spread, 1
+        if stated_prior.variance_scale is not None:
+            spread, sd_freedom = (stated_prior.variance_scale / 2.0) ** 0.5, 2
+        return cls(bounds, *by_column, strength, freedom, spread, sd_freedom)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -147,6 +164,10 @@ class MultivariateNormal(JointNormal):
         pairs = [(a, b) for i, a in enumerate(names) for b in names[i:]]
         spread = [f"variance[{a}]" if a == b else f"covariance[{a},{b}]" for a, b in pairs]
         return (*(f"mean[{name}]" for name in names), *spread)
+
+    @property
+    def can_be_hidden(self) -> tuple[bool, ...]:
+        return tuple(self.sd_freedom == 2 and name.startswith("variance[") for name in self.parameters)
 
     def hidden_share(self, noise: NoiseLaw, n_records: int) -> float:
         """Return the standard deviation, in units of the range, below which intervals depend on the default prior.
@@ -165,9 +186,8 @@ class MultivariateNormal(JointNormal):
         more = "" if n_records else " With four times as many records, it hides half of that."
         return (
             f"with {n:,} records, the noise can hide standard deviations below about {of_column}.{more} If one is "
-            "lower, intervals depend on the default prior: in simulations, 90 % intervals of a variance, a covariance "
-            "or a mean near a bound contained the truth in 69 to 90 % of data sets. More records, more epsilon or "
-            "narrower bounds help",
+            "lower, the release tells little about it, and intervals are wide and depend on the default prior. More "
+            "records, more epsilon or narrower bounds help",
         )
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
@@ -202,7 +222,8 @@ class MultivariateNormal(JointNormal):
         if self.spread is not None:
             from dpbayes_cli.models.families.bounded_vectors import BoundedVectorRecords, weak_prior
 
-            return BoundedVectorRecords(*weak_prior(self.columns), self.columns, counted, self.spread)
+            weak = weak_prior(self.columns)
+            return BoundedVectorRecords(*weak, self.columns, counted, self.spread, self.sd_freedom)
         return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:

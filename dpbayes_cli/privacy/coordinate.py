@@ -88,7 +88,7 @@ class Lattice:
     Attributes:
         low, high: the ends.
         spacing: a power of two.
-        slope: a lower bound, in nats per unit of y, on how fast every posterior's log density falls towards the ends.
+        slope: a lower bound, in nats per unit of y, on how fast every posterior's log density falls toward the ends.
     """
 
     low: float

@@ -31,7 +31,7 @@ class FlipWeights:
     Privacy: let s and s' be the scores under two neighbors, and u_i = exp(s_i - max s). Let r be the range of s'_i -
         s_i over the cells i. The quotients u'_i / u_i vary over the cells by a factor of at most exp(r). Because one
         cell has u_i = 1 and one cell has u'_i = 1, the interval of these quotients contains one. The constant c moves
-        each quotient towards one. Flooring changes log W_i by less than -ln(1 - 1 / c) < 8.7e-19, and decimals change
+        each quotient toward one. Flooring changes log W_i by less than -ln(1 - 1 / c) < 8.7e-19, and decimals change
         it by less than 1e-40. So log W'_i - log W_i varies by at most r + ``GRID_SLACK``.
     Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); the rest is derived here.
 

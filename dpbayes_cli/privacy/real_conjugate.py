@@ -193,7 +193,7 @@ class NormalFamily(ConjugateFamily):
             raise SpecError(
                 "the posterior mean may be too many standard deviations from zero for a grid in double precision",
                 where="domain",
-                hint="shift the values, their bounds and the prior towards zero",
+                hint="shift the values, their bounds and the prior toward zero",
             )
         return Lattice(low, high, spacing, 1.0 / math.sqrt(v))
 

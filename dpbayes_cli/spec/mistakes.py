@@ -59,13 +59,9 @@ def mistakes_in(
     else:
         mistakes += _mistakes_of_pair(rest, *pair, type_for)
     if needs_cost and isinstance(privacy, Mapping) and all(privacy.get(key) is None for key in _COSTS):
-        mistakes.append(missing_cost())
+        hint = "state it in the spec or with --eps 1"
+        mistakes.append(SpecError("missing", where="privacy.epsilon", hint=hint))
     return sorted(mistakes, key=lambda each: rank.get(each.where.partition(".")[0], len(rank)))
-
-
-def missing_cost() -> SpecError:
-    """Return the mistake of a request that states no epsilon."""
-    return SpecError("missing", where="privacy.epsilon", hint="state it in the spec or with --eps 1")
 
 
 def _mistakes_of_pair(

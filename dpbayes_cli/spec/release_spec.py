@@ -110,7 +110,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
             keys: the keys of groups that were published, if the spec asks to find them in the data; None before.
 
         Raises:
-            SpecError: the domain, what was chosen and the prior do not fit each other.
+            SpecError: the domain, the private choices and the prior do not fit each other.
         """
         model = model_type(self.model).build(self.domain_at(chosen), self.prior)
         by = self.by

@@ -95,7 +95,7 @@ FLAGS: dict[str, Flag] = {
 LISTS = frozenset({"domain.categories", "source.columns"})
 LAYOUT = tuple(key for key in FLAGS if key.startswith("source.") and key not in {"source.engine", "source.master"})
 """The keys of the layout of a file."""
-AFTERWARDS = ("prior", *(key for key in FLAGS if key.startswith("inference.")))
+AFTERWARD = ("prior", *(key for key in FLAGS if key.startswith("inference.")))
 """The keys that may be changed after a release."""
 
 

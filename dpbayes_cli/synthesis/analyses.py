@@ -121,7 +121,7 @@ class _Analysis:
         """Return warnings about the used columns whose numbers are replaced by the middles of intervals."""
         return [
             f"{self.law.names[i]} enters as the middles of its intervals, {numbers}; the result depends on these "
-            "bounds, and its intervals do not cover what the middles change"
+            "bounds, and its intervals leave out the error of the middles"
             for i, numbers in self.numbers.items()
             if i in self.used and i in self.as_numbers
         ]

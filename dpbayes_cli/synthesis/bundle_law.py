@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.read import Bundle, analysis_of
-from dpbayes_cli.bundle.report.validity import not_counted_text, validity_warning
+from dpbayes_cli.bundle.report.validity import FOR_CUSTODIANS, not_counted_text, validity_warning
 from dpbayes_cli.core.joint_law import JointLaw
 
 
@@ -27,7 +27,7 @@ class BundleLaw:
         """
         document, is_named = self.bundle.document, self.bundle.model.column_names or self.bundle.spec.column
         about_name = "" if is_named else f"note: the request names no column; here it is called {self.law.names[0]!r}"
-        about_records = (not_counted_text(document) or validity_warning(document)).replace("`", "")
+        about_records, *_ = (not_counted_text(document) or validity_warning(document)).split(FOR_CUSTODIANS)
         about_posterior = map("WARNING: {}.".format, self.analysis.posterior.warnings)
         return tuple(filter(None, (*about_posterior, about_records, about_name)))
 

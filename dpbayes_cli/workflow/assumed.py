@@ -18,7 +18,7 @@ from dpbayes_cli.workflow.prepare import PreparedRelease
 def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
     """Return one text for each default that a release uses and that can change its result.
 
-    Defaults of inference are left out: they can be changed afterwards at no privacy cost.
+    Defaults of inference are left out: they can be changed afterward at no privacy cost.
 
     Args:
         prepared: the release.
@@ -80,7 +80,7 @@ def _defaults(section: Section, stated: Mapping[str, Any], model: Model) -> Iter
     for item in msgspec.structs.fields(section):
         if item.name not in stated and not item.required:
             value = getattr(section, item.name)
-            value = getattr(model, item.name, None) if value is None else value
+            value = getattr(getattr(model, "base", model), item.name, None) if value is None else value
             if isinstance(value, str):
                 uses_texts = uses_texts or value in described
                 yield f"{item.name} {described.get(value, value)}"

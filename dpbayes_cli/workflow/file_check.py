@@ -10,32 +10,39 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
+import msgspec
+
+from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
-    Scan,
-    all_texts,
     are_grouped,
     commonest_invalid,
     count_beyond,
     count_keys,
     count_valid_records,
     mean_and_variance,
-    profile_columns,
-    text_scan,
 )
-from dpbayes_cli.sources.file_layout import UTF8, UTF16, FileLayout, first_wrong_line, guess_layout, read_header
+from dpbayes_cli.sources.file_layout import (
+    UTF8,
+    UTF16,
+    FileLayout,
+    first_wrong_line,
+    read_header,
+)
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names
 from dpbayes_cli.sources.location import Location
-from dpbayes_cli.sources.parquet import parquet_blocks, parquet_columns
+from dpbayes_cli.sources.parquet import parquet_columns
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow import remedies
+from dpbayes_cli.workflow.file_table import Table, only_file
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.release_data import source_of
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
 
 
@@ -71,6 +78,7 @@ class FileCheck:
         checked: the columns that the spec names; empty if there is no spec.
         suggestion: a spec to start from, if the user gave none; empty if no model suits the file.
         valid: the number of records that are valid in all columns; None without a spec of several columns.
+        refusal: why a release with the same flags refuses the file before it reads a record; empty if it does not.
     """
 
     layout: FileLayout | None
@@ -81,6 +89,7 @@ class FileCheck:
     checked: list[CheckedColumn] = field(default_factory=list)
     suggestion: str = ""
     valid: int | None = None
+    refusal: str = ""
 
 
 def check_file(
@@ -107,13 +116,22 @@ def check_file(
     table, section = Table(location, stated_layout), SourceSection() if stated_layout is None else stated_layout
     layout, columns = table.layout, table.profiles()
     check = FileCheck(layout, columns[0].records if columns else 0, columns)
+    if spec is not None:
+        check.refusal = _refusal(location, spec, section)
+    places = [_index(table.names, name, ()) for name in stated]
+    named = [columns[i] for i in places if i is not None] or columns
     if layout is not None:
         check.wrong_lines = max(layout.lines - layout.skipped - layout.header - check.records, 0)
-        check.advice += _layout_advice(layout, table.path, check, section)
+        # if a release reads the header, each column says how its own cells are quoted
+        quote = section.quote if spec is None or check.refusal else layout.quote
+        section = msgspec.structs.replace(section, quote=quote)
+        check.advice += _layout_advice(
+            layout, table.path, check, section, reads_numbers=any(map(_holds_numbers, named))
+        )
         check.advice += header_line_advice(layout, table.path, table.scan(), columns)
     check.advice += _name_advice(table.names, stated)
     if spec is not None:
-        _check_spec(check, spec, table)
+        _check_spec(check, spec, table, location)
     else:
         shown = [each for each in columns if each.name in stated or not stated]
         by_case = {each.name: remedies.case_remedy(each, table.path) for each in shown}
@@ -137,58 +155,13 @@ def suggested_spec(
     return spec_from_data(file, source, profiles, table.texts, column=column, model=model, privacy=privacy)
 
 
-class Table:
-    """One file as a table of texts.
-
-    Attributes:
-        path: the file.
-        layout: the guessed layout of the file; None for Parquet. For a file without a header, it has the names that the
-            user stated.
-        names: the names of the columns.
-
-    Raises:
-        SourceError: the location is not one file.
-    """
-
-    def __init__(self, location: Location, stated: SourceSection | None = None) -> None:
-        self.path = _only_file(location)
-        self.layout = None if location.format == "parquet" else guess_layout(self.path)
-        if self.layout is None:
-            self._are_texts = parquet_columns(self.path)
-            self.names = tuple(self._are_texts)
-            return
-        if stated is not None and stated.quoted_newlines:
-            self.layout = self.layout.with_quoted_newlines(self.path)
-        if stated is not None and not stated.header and len(stated.columns) == len(self.layout.names):
-            self.layout = replace(self.layout, header=False, names=stated.columns)
-        self._are_texts, self.names = {}, self.layout.names
-
-    def scan(self, quote: str | None = None) -> Scan:
-        """Return what reads the cells of the file; ``quote`` replaces the guessed quote character."""
-        if self.layout is None:
-            return lambda indices: parquet_blocks(self.path, [self.names[i] for i in indices])
-        return text_scan(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
-
-    def profiles(self) -> list[ColumnProfile]:
-        """Return the profiles of the columns."""
-        return profile_columns(self.scan(), self.names, POINT if self.layout is None else self.layout.marks)
-
-    def texts(self, name: str) -> list[str]:
-        """Return all distinct texts of a column, sorted."""
-        return all_texts(self.scan(), self.names.index(name))
-
-    def marks(self, name: str, stated: NumberMarks) -> NumberMarks:
-        """Return the marks with which a release reads a column: the stated ones, if the column holds texts."""
-        return stated if self._are_texts.get(name, True) else POINT
-
-
 def spec_of_header(location: Location, model: str | None = None) -> str:
     """Return a YAML spec with the columns of a file; only the header is read, which is public.
 
     Raises:
         SourceError: the location is not one file, or the file has no header.
     """
-    path = _only_file(location)
+    path = only_file(location)
     if location.format == "parquet":
         return spec_from_header(str(path), {}, list(parquet_columns(path)), model)
     layout = read_header(path)
@@ -207,15 +180,12 @@ def spec_of_data(location: Location, column: str | None = None, model: str | Non
     return suggested_spec(str(table.path), table, table.profiles(), column, model)
 
 
-def _only_file(location: Location) -> Path:
-    if len(location.paths) != 1 or location.is_stream:
-        raise SourceError("only a single file can be checked", hint="dpbayes check FILE")
-    return location.paths[0]
-
-
-def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
+def _layout_advice(
+    layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection, *, reads_numbers: bool
+) -> Iterable[str]:
     if not layout.is_utf8:
-        yield f"the file is {_encoding_text(layout)}; convert it: {remedies.conversion(layout, path)}"
+        encoding = "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
+        yield f"the file is {encoding}; convert it: {remedies.conversion(layout, path)}"
     if layout.skipped:
         as_utf8, file = replace(layout, encoding=UTF8), path
         if not layout.is_utf8:
@@ -228,7 +198,7 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
         yield f"fields are separated by {layout.delimiter!r}, not by {stated.delimiter!r}: {flag}"
     if layout.quote != stated.quote:
         yield f"texts are quoted by {layout.quote!r}, not by {stated.quote!r}: --quote {remedies.shell(layout.quote)}"
-    if layout.marks not in {stated.marks, POINT}:
+    if reads_numbers and layout.marks not in {stated.marks, POINT}:
         yield remedies.marks_remedy(layout.marks)
     if not layout.header and stated.header:
         yield f"the file has no header; name its columns: --no-header --columns {','.join(layout.names)}"
@@ -244,8 +214,9 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
         yield "the file has no records"
 
 
-def _encoding_text(layout: FileLayout) -> str:
-    return "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
+def _holds_numbers(column: ColumnProfile) -> bool:
+    """Return whether the marks in the numbers of a column matter; two numbers are more likely codes of two texts."""
+    return column.numbers > 0 and column.distinct > 2
 
 
 def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
@@ -272,11 +243,35 @@ def _index(names: Sequence[str], wanted: str | None, others: Sequence[str | None
         return None
 
 
-def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
+def _names_of(spec: ReleaseSpec, model: Model) -> list[str | None]:
+    return [name or None for name in model.column_names] or [spec.column]
+
+
+def _refusal(location: Location, spec: ReleaseSpec, layout: SourceSection) -> str:
+    """Return why a release refuses a file in the stated layout before it reads a record; empty if it does not."""
+    model = spec.build_model()
+    source = source_of(msgspec.structs.replace(layout, engine="duckdb"), location, spec.privacy.unit)
+    try:
+        source.check(model.columns, _names_of(spec, model))
+    except (SourceError, SpecError) as error:
+        return error.message
+    return ""
+
+
+def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Location) -> None:
     """Add the invalid cells of each column that the spec names and the file has."""
-    model, scan, indices = spec.build_model(), table.scan(spec.source.quote), []
+    model, scan, indices = spec.build_model(), table.scan_as_released(spec.source.quote), []
     flags = spec.domain.__struct_fields__ if len(model.columns) == 1 else ()
-    names = [name or None for name in model.column_names] or [spec.column]
+    names = _names_of(spec, model)
+
+    def quote_flag(index: int, quote: str) -> str:
+        """Return the flags that read cells in this quote character, although the header may be in another one."""
+        layout = msgspec.structs.replace(spec.source, quote=quote)
+        if table.layout is not None:
+            layout = msgspec.structs.replace(layout, delimiter=table.layout.delimiter)
+        by_position = len(names) == 1 and _refusal(location, spec, layout)
+        return f"--quote {remedies.shell(quote)}" + (f" --column {index + 1}" if by_position else "")
+
     for column, wanted in zip(model.columns, names, strict=False):
         index = _index(table.names, wanted, names)
         if index is None:
@@ -293,11 +288,17 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         if isinstance(column, Column) and column.finds_keys:
             advice = ["these records count in no group"] * (invalid > 0)
         elif invalid and isinstance(column, Column):
-            advice += remedies.level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
+            quoted = partial(quote_flag, index)
+            advice += remedies.level_remedies(
+                column, profile, commonest, flags, table.path, partial(table.texts, name), quoted
+            )
         elif invalid:
             texts = [text for text, _ in commonest if text]
             advice += dict.fromkeys(
-                filter(None, map(partial(remedies.number_remedy, column, texts, table.path), texts))
+                filter(
+                    None,
+                    map(partial(remedies.number_remedy, column, texts, table.path, partial(quote_flag, index)), texts),
+                )
             )
         beyond: list[str] = []
         if isinstance(column, NumericColumn):

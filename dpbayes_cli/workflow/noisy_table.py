@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from dpbayes_cli.spec.table_spec import TableSpec
 from dpbayes_cli.workflow.pooled_table import infer_pooled
 from dpbayes_cli.workflow.table_cells import TableCells, columns_of
 from dpbayes_cli.workflow.table_quantities import NamedQuantity, quantities_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MOST_SDS = 10.0
 """A known total is called implausible if the sum of the noisy counts is this many standard deviations from it."""
@@ -48,7 +52,7 @@ class TableRow:
     high: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class InferredTable:
     """The posterior of a published table.
 
@@ -66,6 +70,24 @@ class InferredTable:
     n_cells: int
     level: float
     warnings: tuple[str, ...]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one row for each quantity of each group; the keys are columns."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"quantity": row.quantity, **row.keys, "category": row.category}
+            | {name: getattr(row, name) for name in ("estimate", "sd", "low", "high")}
+            for row in self.rows
+        )
+
+    def __repr__(self) -> str:
+        """Return the posterior as text."""
+        return str(self.to_pandas())
+
+    def _repr_html_(self) -> str:
+        texts = "".join(f"<p><b>Warning:</b> {escape(text)}</p>" for text in self.warnings)
+        return f"{self.to_pandas().to_html(float_format='%.4g')}{texts}"
 
 
 def infer_table(path: Path, spec: TableSpec, samples: int, level: float, seed: int) -> InferredTable:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
+from dpbayes_cli.core.coefficient_law import HasCoefficients
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
@@ -34,6 +35,11 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
     is_share = model.main_fact.is_share
     first, *others = filter(None, [_predictions(expected.predictions), _width(planned, expected, is_share)])
     sentences = [f"{_cost(spec, planned)}, {first}", *(f"{each[:1].upper()}{each[1:]}" for each in others)]
+    if isinstance(model, HasCoefficients):
+        sentences.append(
+            "Features are simulated uniformly between their bounds. If yours are concentrated in a part of this range, "
+            "intervals are wider."
+        )
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
     warnings = [*_warnings(spec, expected, is_share), *(f"{warning}." for warning in known)]
     sentences += [f"WARNING: {warning}" for warning in warnings]
@@ -53,7 +59,8 @@ def found_sentence(cost: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> s
         size_text(value, is_share) for value in (target.value, cost.at_limit, cost.nonprivate)
     )
     measure = "90 % interval" if target.measure == "width" else "standard deviation"
-    goal = f"a {measure} of {cost.parameter} of at most {wanted} in {_in_ten(target.share)} simulated data sets"
+    most = "nine in ten" if target.share == 0.9 else f"{100 * target.share:g} % of"
+    goal = f"a {measure} of {cost.parameter} of at most {wanted} in {most} simulated data sets"
     if cost.value is not None and cost.low is not None:
         low, high = (f"more than {cost.limit:g}" if end is None else f"{end:.2g}" for end in (cost.low, cost.high))
         is_open = cost.high is None and cost.trials < _MANY_TRIALS
@@ -120,10 +127,6 @@ def _about_found_keys(threshold: KeyThreshold) -> str:
     )
 
 
-def _in_ten(share: float) -> str:
-    return "nine in ten" if share == 0.9 else f"{100 * share:g} % of"
-
-
 def _predictions(expected: ExpectedPredictions | None) -> str:
     if expected is None:
         return ""
@@ -131,6 +134,8 @@ def _predictions(expected: ExpectedPredictions | None) -> str:
     numbers = score.median, score.low, score.high, expected.nonprivate_score, expected.guessing_score
     width = max(score.high - score.low, _ACCURACY * abs(score.median))
     about, low, high, plain, guessing = ((percent if right else rounded)(each, width) for each in numbers)
+    seems_better = numbers[0] > numbers[3] if right else numbers[0] < numbers[3]  # by chance, in few simulations
+    plain = "about the same" if seems_better else plain
     between = f"(90 % interval {low} to {high}); without privacy it would be {plain}, and by"
     if right:
         return (

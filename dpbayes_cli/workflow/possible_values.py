@@ -16,7 +16,6 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.step_law import StepLaw
-from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.statistic_limits import limits_of, limits_of_group
 
 _IMPOSSIBLE_NATS = 80.0
@@ -43,7 +42,8 @@ def check_values(bundle: Bundle, plan: Plan, checked: list[str], unchecked: list
             checked.append("the draws are possible under their law")
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
-    most = _max_records(bundle.spec, document.n_records)
+    n_records = document.n_records
+    most = math.inf if n_records is None else float(n_records * bundle.spec.policy.contributions)
     if not isinstance(document.groups, msgspec.UnsetType):
         components, keys, radius = document.groups.components, bundle.model.group_keys, law.radius(_IMPOSSIBLE_NATS)
         limits_by_component = limits_of_group(components, bundle.model, most)
@@ -85,10 +85,3 @@ def _check_keys(document: ReleaseDocument, threshold: KeyThreshold, checked: lis
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
     """Return whether a draw is possible under its law; None if its values are finite and the law cannot tell."""
     return law.is_possible(values) if all(math.isfinite(value) for value in values) else False
-
-
-def _max_records(spec: ReleaseSpec, n_records: int | None) -> float:
-    """Return the largest possible number of records; infinite if their number is private."""
-    if n_records is None:
-        return math.inf
-    return float(n_records * spec.policy.contributions)

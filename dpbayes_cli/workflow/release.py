@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import UNSET
 
 from dpbayes_cli.base.address_space import check_address_space
-from dpbayes_cli.base.errors import BudgetError, DpbayesError, LedgerError, SourceError
+from dpbayes_cli.base.errors import BudgetError, DpbayesError, LedgerError, SourceError, amounts_text
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import assemble, sealed_draw
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
@@ -31,7 +31,8 @@ from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.ledger.charging import Reservation, charge_text
+from dpbayes_cli.ledger.charge_text import charge_text, charged_text
+from dpbayes_cli.ledger.charging import Reservation
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -97,8 +98,9 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     record = reservation.release
     if reservation.opened:
         place = " in a new ledger" if record.sequence == 2 else ""  # the first entry opened the account
+        total = amounts_text(reservation.budget.stated)
         say(
-            f"opened account {charge.account!r}{place} with the default total of {reservation.opened} under "
+            f"opened account {charge.account!r}{place} with the default total of {total} under "
             f"{charge.neighbors} neighbors; to change the total: dpbayes budget amend "
             f"{charge.account} --epsilon TOTAL --reason TEXT" + (f"; {HALF_OF_DELTA}" if charge.guarantee.delta else "")
         )
@@ -108,7 +110,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
         prepared = _at_charged_cost(prepared, record)
     if sealed is None:
         source = prepared.data.open_source()
-        say(f"charged {charge_text(record.guarantee)} to account {charge.account!r}")
+        say(f"charged {charged_text(record.guarantee, reservation.budget)} to account {charge.account!r}")
         try:
             drawn = _draw(prepared, source)
         except SourceError as error:
@@ -264,7 +266,7 @@ def _describe(
         narrowed.plan,
         release_id=record.release_id,
         account=prepared.charge.account,
-        account_delta=reservation.delta,
+        account_delta=reservation.budget.total.get("delta", Decimal(0)),
         ledger=LedgerReference(sequence=record.sequence, hash=record.hash),
         title=prepared.title or UNSET,
     )

@@ -59,6 +59,7 @@ def level_remedies(
     flags: Sequence[str],
     path: Path,
     all_texts: Callable[[], Sequence[str]],
+    quote_flag: Callable[[str], str],
 ) -> Iterable[str]:
     """Yield the flags that make the most common texts of a column its levels.
 
@@ -69,11 +70,13 @@ def level_remedies(
         flags: the keys of the domain that have flags; empty for a model of several columns.
         path: the file.
         all_texts: a function that returns all texts of the column.
+        quote_flag: a function that returns the flags for a quote character.
     """
     if quoted := next(
         (text[0] for text, _ in invalid if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`"), ""
     ):
-        yield f"texts are in quotes: --quote {shell(quoted)}"
+        yield f"texts are in quotes: {quote_flag(quoted)}"
+        return
     texts = [text for text, _ in profile.commonest]
     valid = {normal_cell(text): code for text, code in column.texts.items()}
     seen = {valid.get(normal_cell(text)) for text in texts}
@@ -116,19 +119,22 @@ def case_remedy(profile: ColumnProfile, path: Path) -> str:
     return f"differ in upper and lower case alone; write all in lower case: {lower}"
 
 
-def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str) -> str:
+def number_remedy(
+    column: AnyColumn, texts: Sequence[str], path: Path, quote_flag: Callable[[str], str], text: str
+) -> str:
     """Return a flag or a command that makes a text readable as a number; empty if none is known.
 
     Args:
         column: the column's domain.
         texts: the most common texts that are not numbers.
         path: the file.
+        quote_flag: a function that returns the flags for a quote character.
         text: one of these texts.
     """
     file = shlex.quote(str(path))
     inner = text.strip("'\"`")
     if inner != text and len(text) > 1:
-        return f"numbers are in quotes: --quote {shell(text[0])}"
+        return f"numbers are in quotes: {quote_flag(text[0])}"
     marks = guess_marks(texts)
     tried = {marks, guess_marks([text])} - {POINT}
     if marks != POINT and any(parse_number(text, marks=each) is not None for each in tried):

@@ -144,7 +144,7 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetChange | s
         LedgerError: the ledger cannot be read or trusted.
     """
     from dpbayes_cli.ledger.budgets import component_texts
-    from dpbayes_cli.ledger.charging import charge_text
+    from dpbayes_cli.ledger.charge_text import charge_text
 
     entries = ledger.account_entries(document.account)
     charge = {"kind": "reserved", "release_id": document.release_id}

@@ -18,12 +18,12 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.bundle.report.validity import means_inside
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import Model, NoisyStatistics
-from dpbayes_cli.core.noisy_observation import NoisyObservation
+from dpbayes_cli.core.noisy_observation import NoisyObservation, with_count_prior
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic_values import evaluate_codes
 from dpbayes_cli.inference.batch import draw_many
-from dpbayes_cli.inference.posterior import Method
+from dpbayes_cli.inference.posterior import Method, interval_ends
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.workflow.pricing import PlannedRelease
@@ -203,8 +203,8 @@ class NoiseSimulation(Simulation):
 
         def infer(observations: Sequence[NoisyObservation], method: Method) -> tuple[Floats, Floats, Floats]:
             draws = draw_many(observations, method, _DRAWS, self.release_rng, short_warm_up=True)
-            low, high = np.quantile(draws[:, :, columns], (0.05, 0.95), axis=1)
-            return draws, low, high
+            from_zero = np.array(self.model.can_be_hidden)[self.indices]
+            return draws, *interval_ends(draws[:, :, columns], 0.9, from_zero)
 
         private, *ends = infer(noisy, "noise-aware")
         sd, width = private[:, :, columns].std(axis=1), ends[1] - ends[0]
@@ -269,7 +269,8 @@ def _observations(
     for law, errors in ((noise, noise.simulate(rng, len(values))), (NO_NOISE, [0] * len(values))):
         released = [int(value + error) for value, error in zip(values, errors, strict=True)]
         count = n_records if public else None
-        yield planned.mechanism.observation(planned.model, planned.policy, released, law, count)
+        observation = planned.mechanism.observation(planned.model, planned.policy, released, law, count)
+        yield with_count_prior(observation, planned.spec.inference_options.value("count_prior"))
 
 
 def root_mean_square(values: Floats) -> float:

@@ -27,7 +27,7 @@ from dpbayes_cli.bundle.place import max_file_bytes, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.ledger.charging import charge_text
+from dpbayes_cli.ledger.charge_text import charge_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import State
@@ -57,6 +57,10 @@ EARLIER_CHAIN = (
 """The assumption that bundles state if their version of dpbayes did not yet draw the noise of chains exactly."""
 _ADDED_FIELDS, _ADDED_IN = ("valid_records", "results"), (0, 4)
 """Fields that every document holds, and the first release of dpbayes that wrote them."""
+_LIBRARIES = {"python", "numpy", "opendp", "duckdb"}
+"""Software of every release whose versions change digits, and never words."""
+_ALWAYS_NAMED = {"dpbayes", *_LIBRARIES}
+"""Software that every release names; packages of plug-ins are named since 0.4."""
 _MAX_STRANGE_FILES = 20
 _MAX_VERSIONS = 200
 """A list of software versions is cut to this number of characters in a message."""
@@ -184,8 +188,11 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
     """Compare the document with the document that follows from the request and the draw."""
     document, spec = result.document, result.bundle.spec
     derived = _as_stated(result, plan, parse_document(derived.payload()))
-    if document.software.keys() != derived.software.keys():
+    unnamed = derived.software.keys() - document.software.keys()
+    if document.software.keys() - derived.software.keys() or unnamed & _ALWAYS_NAMED:
         result.findings.append("software: the list of packages differs from the list in a release")
+    elif unnamed:
+        result.unchecked.append(f"whether the release used {', '.join(sorted(unnamed))}, which it does not name")
     exempt = {"schema_version", "software", "spec"}  # earlier versions write the spec differently; it was compared
     is_earlier = document.schema_version != derived.schema_version
     absent = [name for name in _ADDED_FIELDS if isinstance(getattr(document, name), msgspec.UnsetType)]
@@ -202,7 +209,8 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
         for name in ("method", "exact", "samples", "samples_format"):
             if getattr(document.inference, name) != getattr(derived.inference, name):
                 result.findings.append(f"inference.{name}: it does not follow from the request")
-    if document.software.get("dpbayes") != derived.software["dpbayes"] or is_earlier:
+    other = dict(document.software.items() ^ derived.software.items())
+    if other.keys() - _LIBRARIES or is_earlier:
         result.unchecked.append("the words of assumptions, corrections and report, which another version wrote")
         result.uncertain.add(REPORT)
         exempt |= {*_WORDED_FIELDS}

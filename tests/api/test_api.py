@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import dpbayes_cli as dpb
-from dpbayes_cli.api import accounts, analyses, combined, composed, released, request, schedules
+from dpbayes_cli.api import accounts, analyses, combined, composed, noisy_tables, released, request, schedules
 from dpbayes_cli.base import errors
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.privacy import guarantee
@@ -181,7 +181,7 @@ EXAMPLE_FILES = {
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the files, the releases and the ledger of the examples in docstrings."""
     place = tmp_path_factory.mktemp("examples")
-    for name in ("relapse.csv", "clinic.csv"):
+    for name in ("relapse.csv", "clinic.csv", "noisy_opendp.csv"):
         shutil.copy(SAMPLE_DATA / name, place)
     for name, text in EXAMPLE_FILES.items():
         (place / name).write_text(text)
@@ -196,7 +196,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "module",
-    [accounts, analyses, combined, composed, errors, guarantee, released, request, schedules],
+    [accounts, analyses, combined, composed, errors, guarantee, noisy_tables, released, request, schedules],
     ids=lambda each: each.__name__,
 )
 def test_examples_in_docstrings_run(module: ModuleType, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:

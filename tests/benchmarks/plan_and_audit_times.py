@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,23 +26,17 @@ LONGEST = 120.0
 def timed(arguments: list[str], directory: Path) -> str:
     """Return the CPU and wall seconds of a command, and its exit code if it failed."""
     environment = {**os.environ, "DPBAYES_LEDGER": f"{directory}/ledger.sqlite"}
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        [*DPBAYES, *arguments], cwd=directory, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    late = False
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            break
-        if not late and time.perf_counter() - started > LONGEST:
-            process.kill()
-            late = True
-        time.sleep(0.02)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    wall, cpu = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
-    failed = f" exit {process.returncode}" if process.returncode and not late else ""
-    return f"{'>' if late else ''}{cpu:.1f} ({wall:.1f}){failed}"
+    before, started, late, failed = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), "", ""
+    try:
+        done = subprocess.run(
+            [*DPBAYES, *arguments], cwd=directory, env=environment, capture_output=True, check=False, timeout=LONGEST
+        )
+        failed = f" exit {done.returncode}" if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        late = ">"
+    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - started
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return f"{late}{cpu:.1f} ({wall:.1f}){failed}"
 
 
 def main() -> None:

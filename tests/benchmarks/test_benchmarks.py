@@ -88,22 +88,6 @@ def test_a_thousand_records(place: Path) -> None:
     show("1,000 records, one line, no set-up", measure(released(path), 11), alone, "counting in DuckDB alone")
 
 
-def test_three_million_records_of_six_columns(place: Path) -> None:
-    path = place / "six.csv"
-    rng = np.random.default_rng(1)
-    lines = ["a,b,c,d,e,f"] + [",".join(map(str, row)) for row in rng.integers(0, 2, (300_000, 6)).tolist()]
-    head, body = lines[0] + "\n", "\n".join(lines[1:]) + "\n"
-    with path.open("w") as file:
-        file.write(head)
-        for _ in range(10):
-            file.write(body)
-    source = f"read_csv('{path}', all_varchar=true, header=true)"
-    what = "count(*) FILTER (c = '1'), count(*) FILTER (c = '0')"
-    alone = measure([sys.executable, "-c", COUNT.format(what=what, source=source)])
-    ours = measure(released(path, "--column", "c"))
-    show("3 million records of six columns", ours, alone, "the same count in DuckDB alone")
-
-
 @pytest.mark.parametrize(
     ("n", "scale"), [(1000, 1.0), (1000, 100.0), (10**6, 10.0), (10**8, 1.0), (10**8, 1e4), (10**8, 1e6)]
 )

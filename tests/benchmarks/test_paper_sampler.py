@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from scipy import stats
 
+from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, RecordCount
 from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.experiments import peers
 from dpbayes_cli.inference.batch import draw_many
-from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
-from dpbayes_cli.inference.diagnostics import diagnose, ks_distance
+from dpbayes_cli.inference.diagnostics import diagnose
 from dpbayes_cli.inference.posterior import Method
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.one_parameter import grid_density
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpbayes_cli.base.numeric import Floats
+
+pytestmark = pytest.mark.benchmark
 
 N = 1000
 UPPER = 1.0
@@ -98,7 +99,6 @@ def compare(observation: NoisyObservation, draw: Callable[[np.random.Generator],
         ours(observation, "chain", n_draws, rate)
 
 
-@pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", [0.01, 0.1])
 def test_binomial(epsilon: float) -> None:
     observation = binomial_observation(epsilon)
@@ -106,7 +106,6 @@ def test_binomial(epsilon: float) -> None:
     compare(observation, lambda rng: peers.bernstein_sheldon_binomial(y, N, 10.0, 10.0, 1.0 / epsilon, SWEEPS, rng))
 
 
-@pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", [0.01, 0.1])
 def test_multinomial(epsilon: float) -> None:
     observation = multinomial_observation(epsilon)
@@ -116,31 +115,19 @@ def test_multinomial(epsilon: float) -> None:
     )
 
 
-@pytest.mark.benchmark
+@pytest.mark.parametrize("outside", ["clamp", "drop"])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
-def test_exponential(epsilon: str) -> None:
-    """Clamped: one release, two samplers."""
-    observation = exponential_observation(epsilon, "clamp")
+def test_exponential(epsilon: str, outside: Outside) -> None:
+    """Clamped: one release, two samplers. Dropped: the paper releases one sum; ours also the number of records."""
+    observation = exponential_observation(epsilon, outside)
     step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
-    y, scale = observation.observed[0] * step, UPPER / float(epsilon)
+    y = sum(observation.observed) / len(observation.observed) * step
+    scale = UPPER / float(epsilon)
     compare(
-        observation, lambda rng: peers.bernstein_sheldon_exponential(y, N, 8.0, 2.0, UPPER, scale, "clamp", SWEEPS, rng)
+        observation, lambda rng: peers.bernstein_sheldon_exponential(y, N, 8.0, 2.0, UPPER, scale, outside, SWEEPS, rng)
     )
 
 
-@pytest.mark.benchmark
-@pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
-def test_truncated_exponential(epsilon: str) -> None:
-    """Dropped: the paper releases one sum; ours also has the number of records inside the bounds."""
-    observation = exponential_observation(epsilon, "drop")
-    step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
-    y, scale = (observation.observed[0] + observation.observed[1]) / 2.0 * step, UPPER / float(epsilon)
-    compare(
-        observation, lambda rng: peers.bernstein_sheldon_exponential(y, N, 8.0, 2.0, UPPER, scale, "drop", SWEEPS, rng)
-    )
-
-
-@pytest.mark.benchmark
 @pytest.mark.parametrize("complete", [True, False], ids=["complete", "dropped"])
 @pytest.mark.parametrize("name", ["beta-geometric", "gamma-exponential", "gamma-poisson", "normal-mean"])
 def test_a_calibration_cell_of_one_parameter(name: str, complete: bool) -> None:
@@ -157,7 +144,6 @@ def test_a_calibration_cell_of_one_parameter(name: str, complete: bool) -> None:
             print(f"  {name}, n = {n}, epsilon {epsilon}: {trials} trials in {seconds:.2f} s ({busy:.2f} s of CPU)")
 
 
-@pytest.mark.benchmark
 @pytest.mark.parametrize("name", ["normal", "multivariate-normal"])
 def test_a_calibration_cell_of_chains(name: str) -> None:
     """300 observations, 199 draws of each, as in a study."""
@@ -170,42 +156,3 @@ def test_a_calibration_cell_of_chains(name: str) -> None:
             draw_many(observations, "noise-aware", 199, np.random.default_rng(1))
             print(f"  {name}, n = {n}, epsilon {epsilon}: {time.perf_counter() - started:.2f} s "
                   f"({time.process_time() - busy:.2f} s of CPU)")  # fmt: skip
-
-
-def thinned_distance(draws: Floats, probabilities: Callable[[Floats], Floats]) -> float:
-    """Return the Kolmogorov-Smirnov distance of a chain's draws from a law."""
-    return ks_distance(np.sort(probabilities(draws)))
-
-
-def test_the_papers_binomial_sampler_is_right_where_it_mixes() -> None:
-    """KS within 0.02 at epsilon 1 and n = 100; an effective sample of 8,000 exceeds that with probability below 1e-5.
-
-    The seed is fixed. The sampler takes a count for normal, which is seen at n = 10 and not at 100.
-    """
-    observation = binomial_observation(1.0, 100)
-    y = float(observation.observed[0] or 0) - 40.0
-    mixture = beta_mixture(NoisyCounts((10.0, 10.0), (int(y), None), observation.noise, observation.total))
-    draws = peers.bernstein_sheldon_binomial(y, 100, 10.0, 10.0, 1.0, 10_000, np.random.default_rng(1))
-    assert thinned_distance(draws, lambda theta: np.array([mixture.cdf(float(t)) for t in theta])) < 0.02
-
-
-@pytest.mark.slow
-def test_the_papers_multinomial_sampler_is_right_where_noise_is_small() -> None:
-    """With next to no noise the posterior is the conjugate one; bound as above."""
-    y = np.array([20.0, 50.0, 30.0])
-    draws = peers.bernstein_sheldon_multinomial(y, 100, np.full(3, 5.0), 0.02, 10_000, np.random.default_rng(2))
-    for k in range(3):
-        shape = 5.0 + y[k]
-        assert thinned_distance(draws[:, k], lambda t, a=shape: stats.beta.cdf(t, a, 115.0 - a)) < 0.02  # type: ignore[misc]
-
-
-def test_the_papers_exponential_sampler_is_right_where_it_mixes() -> None:
-    """Against the exact likelihood of clamped times; bound as above."""
-    model = GammaExponential(1.0, 8.0, 2.0)
-    cell = simulate(model, True, 1000, "1", 1)
-    law = cell.observation.law
-    assert isinstance(law, ScalarLaw)
-    exact = grid_density(cell.observation, law, cell.observed)
-    y = float(cell.observed[0, 0]) / law.span
-    draws = peers.bernstein_sheldon_exponential(y, 1000, 8.0, 2.0, 1.0, 1.0, "clamp", 10_000, np.random.default_rng(3))
-    assert thinned_distance(draws, lambda theta: exact.cdf(np.log(theta)[None])[0]) < 0.02

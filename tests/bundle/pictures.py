@@ -67,12 +67,12 @@ def texts(picture: Picture) -> list[str]:
     return [data for tag, data in Page(picture.svg).texts if tag == "text"]
 
 
-def check_picture(picture: Picture, *, labelled: bool = False) -> None:
-    """Check what every picture must be: one labelled element in the page's colors that fetches nothing.
+def check_picture(picture: Picture, *, labeled: bool = False) -> None:
+    """Check what every picture must be: one labeled element in the page's colors that fetches nothing.
 
     Args:
         picture: the picture.
-        labelled: whether its label says more than its caption.
+        labeled: whether its label says more than its caption.
     """
     ElementTree.fromstring(picture.svg.replace("xmlns:xlink", "xmlns:x"))
     page = Page(picture.svg)
@@ -80,7 +80,7 @@ def check_picture(picture: Picture, *, labelled: bool = False) -> None:
     (frame,) = page.attributes("svg")
     assert frame["role"] == "img"
     assert frame["aria-label"].startswith(picture.caption)
-    assert (len(frame["aria-label"]) > len(picture.caption)) == labelled
+    assert (len(frame["aria-label"]) > len(picture.caption)) == labeled
     assert not {tag for tag, _ in page.tags} & {"script", "image", "style", "a", "foreignobject", "b"}
     references = [value for _, attributes in page.tags for key, value in attributes.items() if key in {"href", "src"}]
     references += re.findall(r"url\(([^)]*)\)", " ".join(v for _, f in page.tags for v in f.values() if v != EVIL[4]))

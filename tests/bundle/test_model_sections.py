@@ -104,7 +104,7 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     pictures = section.pictures
     assert [picture.name for picture in pictures] == ["states", "emissions-0", "emissions-1", "transitions"]
     for picture in pictures:
-        check_picture(picture, labelled=True)
+        check_picture(picture, labeled=True)
         assert picture.svg in content
     every = page_figures(document, analysis).pictures
     assert [picture.name for picture in every] == [picture.name for picture in pictures]

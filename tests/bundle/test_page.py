@@ -18,22 +18,10 @@ from tests.bundle.pictures import EVIL, Page
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 SECTIONS = [
-    "the-posterior",
-    "the-estimate-of-the-posterior-mode",
-    "the-network",
-    "the-states",
-    "width-of-the-posterior",
-    "the-guarantee",
-    "the-request",
-    "what-was-released",
-    "how-it-was-computed",
-    "diagnostics",
-    "assumptions",
-    "corrections-to-the-papers",
-    "the-budget-and-proof-of-the-charge",
-    "how-to-cite",
-    "what-you-can-do-next",
-]
+    "the-posterior", "the-estimate-of-the-posterior-mode", "the-network", "the-states", "width-of-the-posterior",
+    "the-guarantee", "the-request", "what-was-released", "how-it-was-computed", "diagnostics", "assumptions",
+    "corrections-to-the-papers", "the-budget-and-proof-of-the-charge", "how-to-cite", "what-you-can-do-next",
+]  # fmt: skip
 
 
 def page_of(bundle: str = "out") -> tuple[str, Page]:

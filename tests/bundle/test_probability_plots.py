@@ -61,7 +61,7 @@ def test_the_values_of_a_variable_without_parents_are_rows() -> None:
 def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
     cells = cells_of((3, 5))
     picture = emissions_plot("type", [f"kind {k}" for k in range(5)], cells, "emissions-0")
-    check_picture(picture, labelled=True)
+    check_picture(picture, labeled=True)
     panels = markers(picture)
     assert [len(panel) for panel in panels] == [5, 5, 5]
     for k, panel in enumerate(panels):
@@ -78,7 +78,7 @@ def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
 def test_many_states_and_values_plot_the_first_and_the_likeliest() -> None:
     cells = cells_of((10, 40))
     picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")
-    check_picture(picture, labelled=True)
+    check_picture(picture, labeled=True)
     assert [len(panel) for panel in markers(picture)] == [MAX_EMISSIONS] * MAX_STATES
     shown = "Shown: the first 8 of 10 states and the 24 of 40 values that are most likely in some state."
     assert picture.caption.endswith(shown)

@@ -27,19 +27,11 @@ FIELDS = {
 }
 """What the registry's schema allows; it allows nothing else."""
 CUSTODIANS = {
-    "basic.name",
-    "basic.data_curators.data_curator_name",
-    "basic.data_curators.data_curator_type",
-    "basic.intended_use",
-    "basic.data_product_region",
-    "basic.data_product_sector",
-    "deployment_model.actors",
-    "deployment_model.release_type",
-    "deployment_model.data_source_type",
-    "implementation.justification",
-    "administrative.evidence_sources",
-    "administrative.registry_authors",
-}
+    "basic.name", "basic.data_curators.data_curator_name", "basic.data_curators.data_curator_type",
+    "basic.intended_use", "basic.data_product_region", "basic.data_product_sector", "deployment_model.actors",
+    "deployment_model.release_type", "deployment_model.data_source_type", "implementation.justification",
+    "administrative.evidence_sources", "administrative.registry_authors",
+}  # fmt: skip
 
 
 def entry_of(dpbayes: Cli, *options: str) -> Any:

@@ -50,7 +50,7 @@ def test_every_cell_has_the_hue_of_its_state_and_the_strength_of_its_probability
     n_sequences: int, n_steps: int, n_states: int
 ) -> None:
     picture = picture_of(n_sequences, n_steps, n_states)
-    check_picture(picture, labelled=True)
+    check_picture(picture, labeled=True)
     states = states_of(n_sequences, n_steps, n_states)
     strengths = list(STRENGTHS.values())
     expected = Counter(
@@ -84,7 +84,7 @@ def test_strengths_and_runs_by_hand() -> None:
 @pytest.mark.slow
 def test_many_sequences_and_steps_show_the_first() -> None:
     picture = picture_of(MAX_SEQUENCES + 5, MAX_STEPS + 1, 3)
-    check_picture(picture, labelled=True)
+    check_picture(picture, labeled=True)
     assert sum(cells(picture).values()) == MAX_SEQUENCES * MAX_STEPS
     assert picture.caption.endswith(
         "Shown: the first 40 of 45 values of region and the first 120 of 121 values of month."

@@ -30,7 +30,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
 @pytest.mark.parametrize("kind", PICTURES)
 def test_svg_file_stands_alone(kind: str) -> None:
     picture = PICTURES[kind]()
-    check_picture(picture, labelled=not picture.name.startswith("table"))
+    check_picture(picture, labeled=not picture.name.startswith("table"))
     content = svg_file(picture)
     assert b"<b>" not in content
     assert content == svg_file(picture)

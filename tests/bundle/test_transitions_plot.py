@@ -12,7 +12,7 @@ from tests.bundle.pictures import check_picture, texts
 def test_transitions_are_numbers_in_shaded_cells() -> None:
     transition = np.array([[0.9, 0.0999, 0.0001], [0.25, 0.5, 0.25], [0.0, 0.003, 0.997]])
     picture = transitions_plot(transition, np.array([1.0, 0.0, 0.0]), "transitions")
-    check_picture(picture, labelled=True)
+    check_picture(picture, labeled=True)
     drawn = texts(picture)
     assert drawn[4:] == [
         *("at first", "1.00", "0.00", "0.00"),

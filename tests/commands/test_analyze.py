@@ -152,23 +152,15 @@ def test_a_hidden_markov_model_has_no_law_of_its_axes(dpbayes: Cli, place: Path)
 
 def test_formulas_that_mean_nothing_are_refused(dpbayes: Cli, bundle: Path) -> None:
     for formula, says in (
-        ("class", "is not a formula"),
-        ("class ~ agee", "there is no column 'agee'"),
-        ("class ~ class + kind", "on both sides"),
-        ("class ~ kind +", "is not a formula"),
-        ("class + flag ~ kind", "left side"),
-        ("class ~ kind | flag", "is not a formula"),
-        ("class ~ center(flag)", "is not allowed"),
-        ("class ~ kind.__class__", "there is no column"),
-        ("class ~ {[].__class__}", "is not allowed"),
-        ("class ~ I(__import__('os'))", "is not allowed"),
-        ("class ~ flag + I(2 * flag)", "not determined"),
-        ("class ~ log(flag)", "is not a number"),
-        ("class ~ log(kind)", "cannot be computed"),
-        ("class ~ 0", "not determined"),
-        ("kind ~ flag", "not numbers"),
+        ("class", "is not a formula"), ("class ~ agee", "there is no column 'agee'"),
+        ("class ~ class + kind", "on both sides"), ("class ~ kind +", "is not a formula"),
+        ("class + flag ~ kind", "left side"), ("class ~ kind | flag", "is not a formula"),
+        ("class ~ center(flag)", "is not allowed"), ("class ~ kind.__class__", "there is no column"),
+        ("class ~ {[].__class__}", "is not allowed"), ("class ~ I(__import__('os'))", "is not allowed"),
+        ("class ~ flag + I(2 * flag)", "not determined"), ("class ~ log(flag)", "is not a number"),
+        ("class ~ log(kind)", "cannot be computed"), ("class ~ 0", "not determined"), ("kind ~ flag", "not numbers"),
         ("class ~ .", "is not a formula"),
-    ):
+    ):  # fmt: skip
         dpbayes("analyze", bundle, formula).exits(3, says)
 
 

@@ -58,17 +58,10 @@ def test_a_gaussian_account_says_why_it_refuses_a_curve(mechanism: str, dpbayes:
 
 def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, ledger_path: Path) -> None:
     for options in (
-        "",
-        "--epsilon 1 --rho 1",
-        "--delta 1e-6",
-        "--rdp 1",
-        "--rho 1 --order 2",
-        "--epsilon 1 --basic",
-        "--epsilon 1 --delta 1e-6 --basic --gaussian",
-        "--epsilon 1 --delta 1e-6 --orders x",
-        "--epsilon 1 --separate-population",
-        "--epsilon 1 --reason x",
-    ):
+        "", "--epsilon 1 --rho 1", "--delta 1e-6", "--rdp 1", "--rho 1 --order 2", "--epsilon 1 --basic",
+        "--epsilon 1 --delta 1e-6 --basic --gaussian", "--epsilon 1 --delta 1e-6 --orders x",
+        "--epsilon 1 --separate-population", "--epsilon 1 --reason x",
+    ):  # fmt: skip
         assert dpbayes("budget", "open", "d", *options.split()).code == 2, options
     assert dpbayes("budget", "open", "d", "--epsilon", "1", "--reason", "").code == 2
     for options in ("", "--none", "file --none"):
@@ -80,8 +73,8 @@ def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, le
     ("total", "fits"),
     [
         ("--epsilon 1", "laplace epsilon 1, ops epsilon 1"),
-        ("--rho 0.125", "laplace epsilon 0.500, ops epsilon 1.00, gaussian rho 0.125, gibbs-posterior mu 0.500"),
-        ("--mu 0.5", "laplace epsilon 0.400, ops epsilon 0.400, gaussian mu 0.500, gibbs-posterior mu 0.500"),
+        ("--rho 0.125", "laplace epsilon 0.5, ops epsilon 1, gaussian rho 0.125, gibbs-posterior mu 0.5"),
+        ("--mu 0.5", "laplace epsilon 0.4, ops epsilon 0.4, gaussian mu 0.5, gibbs-posterior mu 0.5"),
         (
             "--epsilon 1 --delta 1e-6 --gaussian",
             "laplace epsilon 0.188, ops epsilon 0.188, gaussian mu 0.236, gibbs-posterior mu 0.236",
@@ -89,8 +82,9 @@ def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, le
     ],
 )
 def test_show_prints_the_largest_next_release_that_fits(dpbayes: Cli, total: str, fits: str) -> None:
+    sentence = f"d: a next release that costs at most one of these fits, whatever it releases: {fits}\n"
     assert dpbayes("budget", "open", "d", *total.split()).code == 0
-    assert f"d: the next release may cost at most (one of these): {fits}\n" in dpbayes("budget", "show", "d", "-v").err
+    assert sentence in dpbayes("budget", "show", "d", "-v").err
 
 
 def test_a_refusal_shows_requested_remaining_and_missing(dpbayes: Cli, coin: Path) -> None:
@@ -109,6 +103,14 @@ def test_a_broken_ledger_is_exit_7_for_verify_and_6_for_the_rest(dpbayes: Cli, c
     assert dpbayes("budget", "verify", "--json").code == 7
     assert dpbayes("release", coin, *COIN, "--fresh").code == 6
     assert dpbayes("budget", "show").code == 6
+
+
+def test_a_charge_states_its_cost_in_the_notion_of_the_account(dpbayes: Cli, coin: Path) -> None:
+    assert dpbayes("budget", "open", "coin", "--rho", "0.5").code == 0
+    release = ("release", coin, "--model", "beta-bernoulli", "--eps", "0.3")
+    assert "would cost epsilon 0.3 (rho 0.0225), from" in dpbayes(*release, "--dry-run").out
+    assert "charged epsilon 0.3 (rho 0.0225) to account 'coin'" in dpbayes(*release).err
+    assert "epsilon 0.3 (rho 0.0225)" in " ".join(dpbayes("budget", "history").out.split())
 
 
 def test_amounts_have_six_digits_and_costs_are_rounded_up(dpbayes: Cli, coin: Path) -> None:

@@ -186,7 +186,7 @@ def test_columns_are_named_by_position_only_if_that_cannot_be_mistaken(dpbayes: 
     assert "of 2 cells" in check(dpbayes, "a.csv", *rate, "--column", "3")
     assert "cells can be read" in check(dpbayes, "a.csv", *rate, "--column", "3"), "the name wins"
     dpbayes("release", "a.csv", *rate, "--column", "1").exits(4, "no column '1'")
-    assert dpbayes("release", "b.csv", *rate, "--column", "2", "--out", "b").code == 0
+    assert "have column 2 = 1, yes or true" in dpbayes("release", "b.csv", *rate, "--column", "2").exits(0).out
     assert dpbayes("release", "b.csv", *rate, "--column", "4").code == 4
     assert "--column 1" in dpbayes("release", "b.csv", *rate, "--column", "x").err
     (place / "c.csv").write_text("x,,y\n1,0,0\n1,1,0\n", encoding="utf-8")
@@ -262,14 +262,10 @@ def test_check_names_texts_that_differ_in_case_alone(dpbayes: Cli, place: Path) 
 @pytest.mark.parametrize(
     ("cell", "advice"),
     [
-        ("1,5", "--decimal ,"),
-        ("1,234.5", "--thousands ,"),
-        ("1.234,5", "--thousands ."),
-        ("'12'", "quotes"),
-        ("2026-01-31", "dates are not numbers"),
-        ("12 kg", "a unit"),
+        ("1,5", "--decimal ,"), ("1,234.5", "--thousands ,"), ("1.234,5", "--thousands ."), ("'12'", "quotes"),
+        ("2026-01-31", "dates are not numbers"), ("12 kg", "a unit"),
     ],
-)
+)  # fmt: skip
 def test_check_says_why_numbers_are_not_read(cell: str, advice: str, dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text("age;x\n" + f"{cell};1\n" * 9, encoding="utf-8")
     out = check(dpbayes, "a.csv", *AGE, "--delimiter", ";")
@@ -278,12 +274,15 @@ def test_check_says_why_numbers_are_not_read(cell: str, advice: str, dpbayes: Cl
 
 
 def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli, place: Path) -> None:
-    (place / "a.csv").write_text("id,visits\n" + "".join(f"{i},{('', -9, 3, 40)[i % 4]}\n" for i in range(400)))
+    text = "id,visits\n" + "".join(f"{i},{('', -9, 3, 40)[i % 4]}\n" for i in range(400))
+    (place / "a.csv").write_text(text)
     printed = check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "visits", "--upper", "10")
     assert "all are empty: a release drops these records, unless --on-invalid impute:VALUE" in printed
     assert "100 below 0 and 100 above 10 are moved to the nearer bound" in printed
     alone = check(dpbayes, "a.csv")
     assert 'column: "visits"' in alone, "a column of IDs is not the likeliest one"
+    (place / "b.csv").write_text(text + "400,3 kg\n401,many\n")
+    assert "-9 to 40; 2 are no numbers" in check(dpbayes, "b.csv")
     assert "for another column: dpbayes check a.csv --column NAME" in alone
 
 
@@ -356,3 +355,31 @@ def test_a_frequent_number_beyond_the_bounds_may_stand_for_a_missing_value(dpbay
     assert "20 below 0 and 1 above 10 are moved to the nearer bound 20 of these are -99; if it stands for" in shown
     (place / "b.csv").write_text("x\n" + "".join(f"{n}\n" for n in range(100)), encoding="utf-8")
     assert "stands for" not in dpbayes("check", "b.csv", *stated).out
+
+
+def test_check_reads_the_header_as_a_release_with_the_same_flags(dpbayes: Cli, place: Path) -> None:
+    header = ";".join(f'"{name}"' for name in ("age", "relapsed", "weight", "born"))
+    text = people(";", q="'", weight="comma", head="", born='"{}"')
+    (place / "a.csv").write_text(f"{header}\n{text}", encoding="utf-8")
+    flags = [*RELAPSED, "--delimiter", ";"]
+    out = check(dpbayes, "a.csv", *flags)
+    assert """--quote "'" --column 2""" in out, "the header has no name without quotes"
+    assert "--success" not in out, "the texts are right once the quotes are read"
+    assert "--decimal" not in out, "no number is asked for"
+    refused = check(dpbayes, "a.csv", *flags, "--quote", "'")
+    reason = "the header has no column 'relapsed'"
+    assert f"a release with these flags refuses the file: {reason}" in " ".join(refused.split())
+    assert "120 of 120 cells could be read" in refused
+    assert reason in dpbayes("release", "a.csv", *flags, "--quote", "'", "--eps", "1").exits(4).err
+    settled = check(dpbayes, "a.csv", *flags, "--quote", "'", "--column", "2")
+    assert "120 of 120 cells can be read" in settled
+    assert "--quote" not in settled
+
+
+def test_check_counts_cells_that_are_not_utf8_as_a_release_does(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_bytes(("x\n" + "süd\nnord\nsüd\n" * 100).encode("cp1252"))
+    request = ("a.csv", "--model", "beta-bernoulli", "--column", "x", "--success", "nord", "--failure", "süd")
+    assert "x: 100 of 300 cells can be read" in check(dpbayes, *request)
+    result = " ".join(dpbayes("release", *request, "--eps", "3").exits(0).out.split())
+    assert "Valid cells hold 'nord' or 'süd'. dpbayes check FILE shows the cells that cannot be read" in result
+    assert "If the file is not UTF-8, cells with letters such as ä cannot be read." in result

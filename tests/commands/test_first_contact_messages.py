@@ -55,17 +55,8 @@ FILES: dict[str, tuple[str, bytes, list[str], str, str]] = {
 }
 """Name and content of a file, flags, what the message says, and what the hint says."""
 OTHER_REMEDIES = (
-    "nothing",
-    "no records",
-    "rchive",
-    "Parquet",
-    "sheet",
-    "Windows",
-    "UTF",
-    "carriage",
-    "two",
-    "no column",
-)
+    "nothing", "no records", "rchive", "Parquet", "sheet", "Windows", "UTF", "carriage", "two", "no column",
+)  # fmt: skip
 """Parts of the names of the cases whose message does not suggest ``dpbayes check``."""
 
 
@@ -169,17 +160,9 @@ inference: {samples: many}
 source: {delimiter: ab}
 """
 PLACES = [
-    "model",
-    "colum",
-    "on_invalid",
-    "privacy.delta",
-    "privacy.neighbers",
-    "privacy.epsilon",
-    "prior.alpha",
-    "prior.beta",
-    "inference.samples",
-    "source",
-]
+    "model", "colum", "on_invalid", "privacy.delta", "privacy.neighbers", "privacy.epsilon", "prior.alpha",
+    "prior.beta", "inference.samples", "source",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", [["spec", "check", "s.yaml"], ["release", "a.csv", "--spec", "s.yaml"]])

@@ -56,6 +56,7 @@ def test_all_groups_cost_as_much_as_one_and_each_gets_a_posterior(
     again = dpbayes("release", "visits.csv", *ASKED, "--out", "out", "--json").json
     assert again["replayed"] is True
     shown = dpbayes("release", "visits.csv", *ASKED, "--out", "out")
+    assert "assumed: success '1', 'yes', 'true' or 'y'" in " ".join(shown.err.split())
     assert "Of 41 groups, " in shown.out
     assert shown.out.startswith("On average over groups like these 41: "), "the mean is that of their common law"
     report = dpbayes("report", "out", "--format", "html").out
@@ -221,7 +222,7 @@ def test_the_captions_of_the_page_state_the_law_of_the_groups(
     assert dpbayes("release", "visits.csv", *ASKED, "--pooling", pooling, "--out", "out").code == 0
     page = dpbayes("report", "out", "--format", "html").out
     assert law in page
-    assert ("Small groups are drawn towards" in page) == (pooling == "partial")
+    assert ("Small groups are drawn toward" in page) == (pooling == "partial")
 
 
 def test_check_proposes_no_key_for_another_one(dpbayes: Cli, place: Path) -> None:

@@ -128,14 +128,10 @@ def test_the_template_is_valid_and_all_that_is_commented_out_too(dpbayes: Cli, p
 LONG = "year,region,answer,n\n" + "".join(
     f"{year},{region},{answer},{count}\n"
     for year, region, answer, count in [
-        (2024, "north", "yes", 50),
-        (2024, "north", "no", 150),
-        (2025, "north", "yes", 90),
-        (2025, "north", "no", 110),
-        (2024, "south", "yes", 30),
-        (2024, "south", "no", 30),
+        (2024, "north", "yes", 50), (2024, "north", "no", 150), (2025, "north", "yes", 90),
+        (2025, "north", "no", 110), (2024, "south", "yes", 30), (2024, "south", "no", 30),
     ]
-)
+)  # fmt: skip
 LONG_SPEC = """
 keys: [year, region, answer]
 counts: [n]

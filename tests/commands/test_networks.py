@@ -14,7 +14,7 @@ import pytest
 
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, supports
 from dpbayes_cli.models.bayes_net import BayesNet
-from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release, spec_file
+from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
 from tests.conftest import Cli, files_of, often
 from tests.schemas import check_document
 
@@ -220,21 +220,3 @@ def test_the_number_of_records_may_be_private(dpbayes: Cli, place: Path, mechani
     assert dpbayes("infer", "out", "--json").json["posterior"] == document()["posterior"]
     posterior = document()["posterior"]["theta[class=yes]"]
     assert abs(posterior["mean"] - 0.4) < 8 * posterior["sd"]
-
-
-@pytest.mark.slow
-def plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
-    """Coverage of 90 %: 700 intervals in 100 releases; off by 0.12 with probability below 1e-6.
-
-    The intervals of one release depend on each other, so the bound counts 200 independent ones.
-    """
-    name = spec_file(naive_bayes())
-    planned = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "100", "--json").json
-    assert (planned["parameters"]["scale"], planned["guarantee"]["epsilon"]) == (8.0, 1.0)
-    assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.12
-    assert planned["expected"]["inflation"] > 1.0
-    offered = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "6", "--compare", "--json").json
-    assert {each["mechanism"] for each in offered} == {named(mechanism) for mechanism in MECHANISMS}
-    plain = {each["mechanism"]: each["expected"]["nonprivate_sd"] for each in offered if "refused" not in each}
-    assert {plain["ops"], plain["map"]} == {plain["rdp-diffuse"]}, "the same rows of the same records"
-    assert plain["laplace"] == pytest.approx(plain["ops"], rel=0.45), "the class alone would have half of it"

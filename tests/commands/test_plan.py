@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.workflow.expectation import Estimated, ExpectedPredictions
+from dpbayes_cli.workflow.plan_sentences import _predictions
 from tests.conftest import Cli
 
 COIN = ["plan", "--model", "beta-bernoulli", "--records", "100", "--json"]
@@ -131,6 +134,13 @@ def test_a_regression_states_what_predictions_are_worth(dpbayes: Cli, place: Pat
     assert predictions["measure"] == "accuracy"
     assert predictions["guessing_score"] < predictions["score"]["median"] <= predictions["nonprivate_score"] + 0.02
     assert planned["sentences"][0].startswith("At epsilon 1 and delta 0.000001, expect about ")
+    assert any(each.startswith("Features are simulated uniformly") for each in planned["sentences"])
+
+
+def test_privacy_does_not_seem_to_help_predictions() -> None:
+    expected = ExpectedPredictions("accuracy", Estimated(0.72, 0.65, 0.8), nonprivate_score=0.71, guessing_score=0.5)
+    assert "without privacy it would be about the same" in _predictions(expected)
+    assert "without privacy it would be 74 %" in _predictions(replace(expected, nonprivate_score=0.74))
 
 
 def test_wrong_questions_are_refused(dpbayes: Cli) -> None:

@@ -152,12 +152,8 @@ def test_names_may_be_released_in_any_order(dpbayes: Cli, opened: Path) -> None:
     assert run(dpbayes, opened, "--name", "rate", *DAY) == {"rate-3": True}
     assert run(dpbayes, opened, "--name", "rate", "--date", "2026-11-24") == {"rate-1": False}
     assert states(dpbayes, opened, *DAY) == {
-        "rate-1": "done",
-        "rate-2": "open",
-        "rate-3": "done",
-        "level-2026-11-22": "due",
-        "level-2026-11-24": "done",
-    }
+        "rate-1": "done", "rate-2": "open", "rate-3": "done", "level-2026-11-22": "due", "level-2026-11-24": "done",
+    }  # fmt: skip
 
 
 def test_a_table_shows_what_is_done_due_and_open(dpbayes: Cli, opened: Path) -> None:

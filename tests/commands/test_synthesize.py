@@ -45,6 +45,7 @@ def test_tables_have_the_columns_and_texts_of_the_spec(dpbayes: Cli, bundle: Pat
     assert described["dpbayes:release_id"] == done.json["release_id"]
     assert "dpb.combine(estimates, variances" in files["README.md"].decode()
     assert "epsilon 1" in files["README.md"].decode()
+    assert "does not say how many records were valid.\n" in files["README.md"].decode(), "readers have no data to check"
     assert Path("made", "synthetic-1.csv").stat().st_mode & 0o777 == 0o600
     dpbayes(*command, "--out", "again").exits(0)
     assert files_of("again") == files

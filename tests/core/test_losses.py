@@ -16,17 +16,11 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.huber_regression import HuberRegression
 
 LOSSES: dict[str, Loss] = {
-    "logistic": LogisticLoss(),
-    "probit": ProbitLoss(),
-    "huber": HuberLoss(1.345, 0.1),
-    "wide huber": HuberLoss(0.3, 7.0),
-    "median": QuantileLoss(0.5, 0.5, 0.1),
-    "quantile": QuantileLoss(0.93, 0.01, 0.7),
-    "low quantile": QuantileLoss(0.1, 3.0, 2.0),
-    "hinge": SmoothHingeLoss(0.5),
-    "sharp hinge": SmoothHingeLoss(0.01),
-    "round hinge": SmoothHingeLoss(2.0),
-}
+    "logistic": LogisticLoss(), "probit": ProbitLoss(), "huber": HuberLoss(1.345, 0.1),
+    "wide huber": HuberLoss(0.3, 7.0), "median": QuantileLoss(0.5, 0.5, 0.1),
+    "quantile": QuantileLoss(0.93, 0.01, 0.7), "low quantile": QuantileLoss(0.1, 3.0, 2.0),
+    "hinge": SmoothHingeLoss(0.5), "sharp hinge": SmoothHingeLoss(0.01), "round hinge": SmoothHingeLoss(2.0),
+}  # fmt: skip
 CLASSES = ("logistic", "probit", "hinge", "sharp hinge", "round hinge")
 EVERY = pytest.mark.parametrize("name", LOSSES)
 
@@ -88,7 +82,7 @@ COLUMNS = tuple(NumericColumn(name, -1.0, 1.0, 16) for name in ("a", "b", "y"))
 
 
 @EVERY
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_two_records_have_gradients_farther_apart_than_the_sensitivity(name: str, seed: int) -> None:
     loss, rng = LOSSES[name], np.random.default_rng(seed)

@@ -180,14 +180,10 @@ def spec_of(
     extra = {key: value for key, value in kind.examples[0].domain.items() if key not in kind.bound_keys}
     return build_spec(
         {
-            "model": model,
-            "mechanism": mechanism,
-            "domain": {**extra, **(domain or {})},
-            "bounds": {"private": bounds},
-            "on_invalid": on_invalid,
-            "privacy": {"epsilon": "1"},
+            "model": model, "mechanism": mechanism, "domain": {**extra, **(domain or {})},
+            "bounds": {"private": bounds}, "on_invalid": on_invalid, "privacy": {"epsilon": "1"},
         }
-    )
+    )  # fmt: skip
 
 
 BOUNDED = [name for name in model_names() if issubclass(model_type(name), BoundedNumber)]
@@ -246,7 +242,7 @@ def test_codes_are_those_of_numbers_between_the_bounds() -> None:
 numbers = st.floats(-20, 20) | st.sampled_from([-2.0, 4.0, 1.0, -0.5, 1e308, -1e308])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(numbers | st.none(), max_size=50), st.sampled_from(["clamp", "drop"]))
 def test_sql_and_python_give_the_same_histogram_from_every_format(cells: list[float | None], outside: Any) -> None:
     import tempfile

@@ -19,13 +19,9 @@ from tests.experiments.studies import CALIBRATION, HMM, LINEAR
 TRUE = Claim("[X] Figure 1", "it is so.", True, "3 of 3")
 FALSE = Claim(OURS, "it is not so.", False, "0 of 3", "chance")
 UTILITY: dict[str, Any] = {
-    "study": "renyi-utility",
-    "name": "tiny",
-    "orders": ["2"],
-    "epsilon": ["1"],
-    "methods": ["gaussian", "gaussian-naive"],
-    "cases": {"coin": {"n": "10", "successes": "4"}},
-}
+    "study": "renyi-utility", "name": "tiny", "orders": ["2"], "epsilon": ["1"],
+    "methods": ["gaussian", "gaussian-naive"], "cases": {"coin": {"n": "10", "successes": "4"}},
+}  # fmt: skip
 
 
 def result(

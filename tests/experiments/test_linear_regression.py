@@ -70,17 +70,17 @@ def test_rows_have_norm_one_at_most(records: Path) -> None:
     assert np.abs(trial.y).max() <= 1.0
 
 
-@pytest.mark.parametrize("centre", [(0.2, -0.1), (1.5, 0.5), (6.0, -3.0)])
-def test_draws_in_a_ball_have_the_moments_of_quadrature(centre: tuple[float, float]) -> None:
+@pytest.mark.parametrize("center", [(0.2, -0.1), (1.5, 0.5), (6.0, -3.0)])
+def test_draws_in_a_ball_have_the_moments_of_quadrature(center: tuple[float, float]) -> None:
     """A normal law inside, at the edge and far outside; 800 draws within 5 standard errors, false fail 6e-7 each."""
     precision = np.array([[3.0, 1.0], [1.0, 9.0]])
     n, radius = 800, 1.0
-    drawn = draw_in_ball(np.tile(centre, (n, 1)), np.tile(precision, (n, 1, 1)), radius, np.random.default_rng(7))
+    drawn = draw_in_ball(np.tile(center, (n, 1)), np.tile(precision, (n, 1, 1)), radius, np.random.default_rng(7))
     assert np.square(drawn).sum(axis=1).max() <= radius**2
     line = np.linspace(-1.0, 1.0, 501)
     points = np.stack([part.ravel() for part in np.meshgrid(line, line)], axis=1)
     points = points[np.square(points).sum(axis=1) <= radius**2]
-    away = points - np.array(centre)
+    away = points - np.array(center)
     log = -0.5 * ((away @ precision) * away).sum(axis=1)
     masses = np.exp(log - log.max())
     masses /= masses.sum()

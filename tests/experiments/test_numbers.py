@@ -18,24 +18,14 @@ from dpbayes_cli.experiments.study import STUDIES, Study, build_study
 from tests.experiments.studies import BENCHMARK, SMALL, run, write_records
 
 DIGESTS = {
-    "calibration": "2abd8104bc5e1a40",
-    "classification": "61791eacccea0c59",
-    "logistic-regression": "7e19c5a1735544da",
-    "linear-regression": "58f9be97852722ff",
-    "hmm": "c9ac936a6507f26d",
-    "estimation": "c75e58a14f457694",
-    "adversarial-data": "726b6f526f982559",
-    "renyi-curves": "d77bb4a4ad68ae03",
-    "renyi-utility": "827d88a019c70964",
-    "groups": "46f111fba43c6019",
-    "regression-accuracy": "e3677de789728b74",
-    "synthetic": "450898da5f897a78",
-    "benchmark": "32cd07abd74a1769",
-    "benchmark, whole": "bda1d7fe13fea7fb",
-    "linear-regression, whole": "eecb64e62ac21de9",
-    "hmm, whole": "2391610b59505e28",
+    "calibration": "2abd8104bc5e1a40", "classification": "61791eacccea0c59",
+    "logistic-regression": "7e19c5a1735544da", "linear-regression": "58f9be97852722ff", "hmm": "c9ac936a6507f26d",
+    "estimation": "c75e58a14f457694", "adversarial-data": "726b6f526f982559", "renyi-curves": "d77bb4a4ad68ae03",
+    "renyi-utility": "827d88a019c70964", "groups": "46f111fba43c6019", "regression-accuracy": "e3677de789728b74",
+    "synthetic": "450898da5f897a78", "benchmark": "32cd07abd74a1769", "benchmark, whole": "bda1d7fe13fea7fb",
+    "linear-regression, whole": "eecb64e62ac21de9", "hmm, whole": "2391610b59505e28",
     "renyi-utility, whole": "939803a675ddb692",
-}
+}  # fmt: skip
 PART: dict[str, dict[str, Any]] = {
     "benchmark": {"cases": {name: BENCHMARK["cases"][name] for name in ("coin", "pairs")}},
     "hmm": {"states": ["1"], "epsilon": ["1"]},
@@ -44,15 +34,10 @@ PART: dict[str, dict[str, Any]] = {
 }
 """What the fast tests compute of studies that take more than a second."""
 SHARED = {
-    "calibration": "theta",
-    "classification": "majority",
-    "logistic-regression": "commonest",
-    "linear-regression": "mean_mse",
-    "hmm": "n_test",
-    "groups": "records",
-    "regression-accuracy": "commonest",
+    "calibration": "theta", "classification": "majority", "logistic-regression": "commonest",
+    "linear-regression": "mean_mse", "hmm": "n_test", "groups": "records", "regression-accuracy": "commonest",
     "synthetic": "records",
-}
+}  # fmt: skip
 """A column of the trials that depends on the data alone."""
 
 

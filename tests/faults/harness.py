@@ -1,8 +1,8 @@
 """Kill a release at every step, finish it, and check the invariants, in a fresh process that forks a child a run.
 
-``python -m tests.faults.harness KIND DIRECTORY`` prints one JSON summary; kinds are single, pairs and terminate of the
-release of a coin, and the keys of ``KINDS``. All is imported before the first fork, so that a run costs a tenth of a
-second; each child is a real process that dies by a real signal. A step is an event that can be seen from outside or
+``python -m tests.faults.harness KIND DIRECTORY`` prints one JSON summary; kinds are single, repeated and terminate of
+the release of a coin, and the keys of ``KINDS``. All is imported before the first fork, so that a run costs a tenth of
+a second; each child is a real process that dies by a real signal. A step is an event that can be seen from outside or
 that guards one: every statement that the ledger executes, every file opened, written, synced, made or renamed, the
 reading of the data, the noise, the analysis, every line printed.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -276,41 +277,73 @@ def finish(directory: Path, payload: bytes | None, bundle: dict[str, bytes]) -> 
     return wrong
 
 
-def sweep(root: Path, number: int, expected: set[int], *, pairs: bool, patience: int = NEVER) -> dict[str, Any]:
-    """Run the whole sweep, or stop after ``patience`` violations."""
+def sweep(root: Path, number: int, *, patience: int = NEVER) -> dict[str, Any]:
+    """Send the signal at every step of a release and finish it; stop after ``patience`` violations."""
     code, total = run_child(fresh(root / "count"), NEVER, number)
     violations: list[str] = [] if code == 0 else [f"an undisturbed run ends with {code}"]
-    runs = 0
-    for first in range(1, total + 1):
-        seconds = range(1, total + 1) if pairs else [0]
-        for second in seconds:
-            if len(violations) >= patience:
-                break
-            directory = fresh(root / "run")
-            places = [first, second] if pairs else [first]
-            payload: bytes | None = None
-            bundle: dict[str, bytes] = {}
-            for fatal in places:
-                code, _ = run_child(directory, fatal, number)
-                if code not in expected and not (pairs and code == 0):
-                    violations.append(f"step {places}: the signal gave exit {code}")
-                wrong, sealed, seen, _ = examine(directory)
-                if payload is not None and sealed != payload:
-                    wrong.append("the payload changed after it was sealed")
-                payload, bundle = sealed, seen
-                violations += [f"step {places}: {what}" for what in wrong]
-            violations += [f"step {places}, finished: {what}" for what in finish(directory, payload, bundle)]
+    expected = -number if number == signal.SIGKILL else 128 + number
+    for step in range(1, total + 1):
+        directory = fresh(root / "run")
+        code, _ = run_child(directory, step, number)
+        if code != expected:
+            violations.append(f"step {step}: the signal gave exit {code}")
+        wrong, payload, bundle, _ = examine(directory)
+        violations += [f"step {step}: {what}" for what in wrong + finish(directory, payload, bundle)]
+        if len(violations) >= patience:
+            break
+    return {"steps": total, "losses": len(violations), "violations": violations[:20]}
+
+
+def state_of(directory: Path) -> tuple[object, ...]:
+    """Return what the next process sees: the names of the files, which are empty, and the entries of the ledger."""
+    files = {
+        (re.sub(r"[0-9a-f]{8,}", "#", str(path.relative_to(directory))), path.is_dir() or path.stat().st_size > 0)
+        for path in directory.rglob("*")
+        if path.name not in {"steps", "output"}
+    }
+    storage = SqliteStorage(directory / "ledger.sqlite")
+    entries = [entry.fields["kind"] for entry in Ledger(storage).entries()] if storage.exists else []
+    return (*sorted(files), *entries)
+
+
+def sweep_repeated_kills(root: Path) -> dict[str, Any]:
+    """Kill the command at every step from every state that kills of it leave, until they leave no new one.
+
+    A killed process leaves files and nothing else. So this covers any number of kills: from each state that one or
+    more of them leave, the command is finished, and killed at each of its steps.
+    """
+    violations: list[str] = []
+    todo = [fresh(root / "state-0")]
+    states, runs = {state_of(todo[0])}, 0
+    for place in todo:
+        _, payload, bundle, _ = examine(shutil.copytree(place, root / "run"))
+        violations += [f"{place.name}, finished: {what}" for what in finish(root / "run", payload, bundle)]
+        code, step = -signal.SIGKILL, 0
+        while code == -signal.SIGKILL:
+            shutil.rmtree(root / "run")
+            directory, step = Path(shutil.copytree(place, root / "run")), step + 1
+            code, _ = run_child(directory, step)
+            left = Path(shutil.copytree(directory, root / "left"))  # before an examination plays back a journal
+            state = state_of(directory)
+            wrong, sealed, seen, _ = examine(directory)
+            if payload is not None and sealed != payload:
+                wrong.append("the payload changed after it was sealed")
+            if bundle and seen != bundle:
+                wrong.append("the bundle changed after it was visible")
+            violations += [f"{place.name}, step {step}, exit {code}: {what}" for what in wrong]
             runs += 1
-            if pairs and code == 0:
-                break  # the second run has ended before its step: so it does before any later one
-    return {"steps": total, "runs": runs, "losses": len(violations), "violations": violations[:20]}
+            if state not in states:
+                states.add(state)
+                todo.append(left.rename(root / f"state-{len(todo)}"))
+            shutil.rmtree(left, ignore_errors=True)
+        if code != 0:
+            violations.append(f"{place.name}: an undisturbed run ends with {code}")
+        shutil.rmtree(root / "run")
+    return {"states": len(states), "runs": runs, "violations": violations[:20]}
 
 
 if __name__ == "__main__":
     kind, place = sys.argv[1], Path(sys.argv[2])
     KIND = KINDS.get(kind, KIND)
-    if kind == "terminate":
-        summary = sweep(place, signal.SIGTERM, {128 + signal.SIGTERM}, pairs=False)
-    else:
-        summary = sweep(place, signal.SIGKILL, {-signal.SIGKILL}, pairs=kind == "pairs")
-    print(json.dumps(summary))
+    number = signal.SIGTERM if kind == "terminate" else signal.SIGKILL
+    print(json.dumps(sweep_repeated_kills(place) if kind == "repeated" else sweep(place, number)))

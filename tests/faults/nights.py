@@ -1,7 +1,7 @@
 """A schedule of many nights on a data set that changes nightly, with runs that are killed at random steps.
 
 ``python -m tests.faults.nights DIRECTORY NIGHTS`` prints one JSON summary. Each night, the same command is run until it
-ends by itself, then once more.
+ends by itself, then once more. Checkpoints come often, so that runs are killed around several of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from datetime import date, timedelta
 from pathlib import Path
 
+from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from tests.faults.harness import NEVER, run_child
@@ -33,6 +34,7 @@ _MOST_STEPS = 160
 def main(directory: Path, nights: int) -> dict[str, object]:
     work, rng = directory / "work", random.Random(1)
     work.mkdir(parents=True)
+    setattr(checkpoint, "_INTERVAL_ENTRIES", 20)  # noqa: B010 - in the forked children too
     (work / "nights.yaml").write_text(SCHEDULE.format(nights=nights))
     violations, kills, first = [], 0, date(2026, 1, 1)
 
@@ -62,6 +64,7 @@ def main(directory: Path, nights: int) -> dict[str, object]:
     return {
         "kills": kills,
         "bundles": len(bundles),
+        "checkpoints": kinds.count("checkpoint"),
         "opened": kinds.count("open"),
         "charged": kinds.count("reserved"),
         "spent": {name: str(amount) for name, amount in state.accounts["nights"].spent.items()},

@@ -1,4 +1,4 @@
-"""SIGKILL and SIGTERM at every step of a release, and SIGKILL at every pair of steps."""
+"""SIGKILL and SIGTERM at every step of a release, and SIGKILL at every step after any number of kills."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, 
 
 @pytest.mark.faults
 @pytest.mark.slow
-def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: Path) -> None:
-    summary = summary_of("harness", "pairs", tmp_path / "faults")
+def test_a_release_killed_any_number_of_times_is_finished_too(tmp_path: Path) -> None:
+    summary = summary_of("harness", "repeated", tmp_path / "faults")
     assert summary["violations"] == []
-    assert summary["runs"] == summary["steps"] ** 2
+    assert 10 <= summary["states"] <= 60
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def seal_late(self, record, account, files, document):
 
 seal, publish = Ledger.seal, Ledger.publish
 Ledger.seal, Ledger.publish = not_yet, seal_late
-summary = harness.sweep(Path(sys.argv[1]), 9, {-9}, pairs=False, patience=1)
+summary = harness.sweep(Path(sys.argv[1]), 9, patience=1)
 print(summary["losses"])
 """
     )
@@ -105,7 +105,7 @@ def test_a_schedule_killed_at_any_step_is_charged_once_and_draws_each_release_on
 
 @pytest.mark.faults
 @pytest.mark.slow
-@pytest.mark.parametrize("nights", [3, 365])
+@pytest.mark.parametrize("nights", [3, 60])
 def test_a_schedule_whose_runs_are_killed_releases_each_night_once(nights: int, tmp_path: Path) -> None:
     summary = summary_of("nights", tmp_path / "nights", nights)
     assert summary["violations"] == []

@@ -75,7 +75,7 @@ def test_few_draws_are_too_short_even_if_more_were_not_asked_for() -> None:
     assert required_draws(CHAINS, 4) == pytest.approx(4034, abs=1)
     assert (seen.agree, seen.enough, seen.reached) == (True, False, False)
     (warning,) = seen.warnings
-    assert "4,034 are required; the chains agree so far" in warning
+    assert "4,034 are required; the chains agree so far, but a difference between chains of less than " in warning
     assert warning.endswith("dpbayes infer BUNDLE --more")
     assert "do not use" not in warning
     assert judge(draws, Effort(ess=50, more=1)).warnings[0].endswith("dpbayes infer BUNDLE --more --more")

@@ -29,16 +29,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 LAWS: list[NoiseLaw] = [
-    DiscreteLaplace(0.5),
-    DiscreteLaplace(2.0),
-    DiscreteLaplace(50.0),
-    DiscreteGaussian(1.5),
-    DiscreteGaussian(30.0),
-    RoundedGaussian(1.5),
-    RoundedGaussian(4.0),
-    RoundedGaussian(80.0),
-    Staircase.of(6, Decimal("1.5")),
-]
+    DiscreteLaplace(0.5), DiscreteLaplace(2.0), DiscreteLaplace(50.0), DiscreteGaussian(1.5), DiscreteGaussian(30.0),
+    RoundedGaussian(1.5), RoundedGaussian(4.0), RoundedGaussian(80.0), Staircase.of(6, Decimal("1.5")),
+]  # fmt: skip
 OBSERVED = np.array([-150, -3, 0, 1, 2, 5, 20, 100, 400, 1000])
 RATES = np.array([1e-6, 0.01, 0.5, 3.0, 24.0, 90.0, 430.0, 950.0, 1400.0])
 COUNTS = np.arange(5000)
@@ -77,17 +70,12 @@ def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
 @pytest.mark.parametrize(
     ("law", "off"),
     [
-        (DiscreteLaplace(0.2), 2e-3),
-        (DiscreteLaplace(0.5), 2e-3),
-        (DiscreteLaplace(1.0), 5e-4),
-        (DiscreteGaussian(0.5), 2e-3),
-        (DiscreteGaussian(1.0), 2e-3),
-        (DiscreteGaussian(3.0), 5e-4),
-        (RoundedGaussian(1.0), 2e-3),
-        (RoundedGaussian(3.0), 5e-4),
+        (DiscreteLaplace(0.2), 2e-3), (DiscreteLaplace(0.5), 2e-3), (DiscreteLaplace(1.0), 5e-4),
+        (DiscreteGaussian(0.5), 2e-3), (DiscreteGaussian(1.0), 2e-3), (DiscreteGaussian(3.0), 5e-4),
+        (RoundedGaussian(1.0), 2e-3), (RoundedGaussian(3.0), 5e-4),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_little_noise_is_tabulated_as_finely_as_it_says(law: NoiseLaw, off: float) -> None:
     """With little noise, log p is most curved at small rates."""
     observed = np.arange(12)

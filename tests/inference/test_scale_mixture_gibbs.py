@@ -191,14 +191,9 @@ def test_the_kernel_moves(case: str) -> None:
 
 
 OF_CHAINS: list[tuple[str, Outside]] = [
-    ("normal", "clamp"),
-    ("normal", "drop"),
-    ("multivariate-normal", "clamp"),
-    ("gamma-exponential", "drop"),
-    ("normal-mean", "drop"),
-    ("gamma-poisson", "drop"),
-    ("beta-geometric", "drop"),
-]
+    ("normal", "clamp"), ("normal", "drop"), ("multivariate-normal", "clamp"), ("gamma-exponential", "drop"),
+    ("normal-mean", "drop"), ("gamma-poisson", "drop"), ("beta-geometric", "drop"),
+]  # fmt: skip
 
 ALL = [(complete, n, epsilon) for complete in (True, False) for n in SIZES for epsilon in EPSILONS]
 

@@ -30,13 +30,9 @@ amounts = st.decimals(min_value=Decimal("1e-9"), max_value=3, places=9, allow_na
 ONE, MICRO = Decimal(1), Decimal("1e-6")
 CURVE = RenyiCurve(((Decimal(2), Decimal("0.1")), (Decimal(6), Decimal("0.4"))), Decimal(7))
 BUDGETS: list[Budget] = [
-    PureBudget(Decimal("2.50")),
-    ApproximateBudget(ONE, Decimal("1e-9")),
-    RenyiBudget(Decimal(8), Decimal("0.5")),
-    ConcentratedBudget(Decimal("0.5")),
-    GaussianBudget(Decimal("0.65")),
-    UnionBudget.divide(Decimal(3), MICRO),
-]
+    PureBudget(Decimal("2.50")), ApproximateBudget(ONE, Decimal("1e-9")), RenyiBudget(Decimal(8), Decimal("0.5")),
+    ConcentratedBudget(Decimal("0.5")), GaussianBudget(Decimal("0.65")), UnionBudget.divide(Decimal(3), MICRO),
+]  # fmt: skip
 
 
 def charged(budget: Budget, *spent: Guarantee) -> Lanes:

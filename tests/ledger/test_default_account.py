@@ -21,16 +21,12 @@ MICRO = Decimal("1e-6")
 @pytest.mark.parametrize(
     ("guarantee", "delta", "kind"),
     [
-        (PureDP(Decimal(1)), None, PureBudget),
-        (PureDP(Decimal(9)), None, PureBudget),
-        (BoundedRange(Decimal(1)), MICRO, PureBudget),
-        (ZeroConcentrated(Decimal("0.02")), None, PureBudget),
-        (ZeroConcentrated(Decimal("0.02")), MICRO, UnionBudget),
-        (ZeroConcentrated(Decimal(5)), MICRO, UnionBudget),
-        (GaussianDP(Decimal("0.2")), MICRO, UnionBudget),
-        (GaussianDP(Decimal("0.62")), MICRO, GaussianBudget),
+        (PureDP(Decimal(1)), None, PureBudget), (PureDP(Decimal(9)), None, PureBudget),
+        (BoundedRange(Decimal(1)), MICRO, PureBudget), (ZeroConcentrated(Decimal("0.02")), None, PureBudget),
+        (ZeroConcentrated(Decimal("0.02")), MICRO, UnionBudget), (ZeroConcentrated(Decimal(5)), MICRO, UnionBudget),
+        (GaussianDP(Decimal("0.2")), MICRO, UnionBudget), (GaussianDP(Decimal("0.62")), MICRO, GaussianBudget),
     ],
-)
+)  # fmt: skip
 def test_a_default_account_is_of_the_kind_that_its_first_release_needs(
     guarantee: Guarantee, delta: Decimal | None, kind: type
 ) -> None:

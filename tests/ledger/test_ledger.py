@@ -35,7 +35,7 @@ def test_a_release_goes_from_reserved_to_sealed_to_published(ledger: Ledger) -> 
     assert state.accounts["clinic"].remaining == {"epsilon": Decimal(2)}
     assert ledger.findings()[0] == []
     again = ledger.reserve(charge())
-    assert (again.release.release_id, again.payload, again.opened) == (record.release_id, b"payload", "")
+    assert (again.release.release_id, again.payload, again.opened) == (record.release_id, b"payload", False)
     assert ledger.state().accounts["clinic"].remaining == {"epsilon": Decimal(2)}
 
 

@@ -18,6 +18,7 @@ from dpbayes_cli.ledger.limits import amendment_entry
 from dpbayes_cli.ledger.restore import restore
 from dpbayes_cli.ledger.sqlite_replacement import restore_marker
 from dpbayes_cli.ledger.upkeep import back_up, salvage
+from dpbayes_cli.privacy.kinds import ZeroConcentrated
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli, often
 from tests.ledger.ledgers import amend, change, charge, copy_of, crash, damage, limit, open_ledger, publish, spent
@@ -69,12 +70,15 @@ def test_a_restore_with_unreadable_entries_counts_everything_as_spent(what: str,
     assert (account.spent, account.remaining) == ({"epsilon": Decimal(3)}, {"epsilon": Decimal(0)})
     with pytest.raises(BudgetError, match="the whole budget of account 'clinic' counts as spent"):
         open_ledger(path).reserve(charge("0.1", label="next"))
-    with pytest.raises(BudgetError, match="an account 'school' may have been lost"):
-        open_ledger(path).reserve(charge("0.1", account="school", source="/data/school.csv"))
+    school = {"account": "school", "source": "/data/school.csv"}
+    with pytest.raises(BudgetError, match=r"'school' may have been lost\n.*budget open school --epsilon TOTAL$"):
+        open_ledger(path).reserve(charge("0.1", **school))
+    with pytest.raises(BudgetError, match=r"open school --epsilon TOTAL --delta 0\.000001$"):
+        open_ledger(path).reserve(charge(guarantee=ZeroConcentrated(Decimal("0.1")), delta=Decimal("1e-6"), **school))
     amend(open_ledger(path), "clinic", {"epsilon": Decimal(1)}, "added up from the bundles")
     assert open_ledger(path).state().accounts["clinic"].remaining == {"epsilon": Decimal("0.8")}
     open_ledger(path).open_account("school", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
-    publish(open_ledger(path), charge("0.1", account="school", source="/data/school.csv"))
+    publish(open_ledger(path), charge("0.1", **school))
 
 
 @pytest.mark.faults

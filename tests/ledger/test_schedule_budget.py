@@ -169,13 +169,9 @@ def test_the_stored_schedule_is_read_back_and_a_malformed_one_is_refused() -> No
     assert parse_budget(BUDGET.serialize()) == BUDGET
     assert list(BUDGET.listed) == LABELS
     for changes in (
-        {"text": TEXT.replace("3", "4")},
-        {"digest": "0" * 64},
-        {"cost": "3.1"},
-        {"guarantees": BUDGET.serialize()["guarantees"][:1]},
-        {"more": "0"},
-        {"epsilon": "0"},
-    ):
+        {"text": TEXT.replace("3", "4")}, {"digest": "0" * 64}, {"cost": "3.1"},
+        {"guarantees": BUDGET.serialize()["guarantees"][:1]}, {"more": "0"}, {"epsilon": "0"},
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=r"\w"):
             parse_budget({**BUDGET.serialize(), **changes})
     entry = {"name": "rate", "times": 1, "request": {}}

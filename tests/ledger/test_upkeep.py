@@ -162,7 +162,7 @@ def test_recover_rolls_back_an_incomplete_transaction(ledger: Ledger, ledger_pat
     assert ledger.entries()[:-1] == before
     assert not ledger_path.with_name("ledger.sqlite-journal").exists()
     again = dpbayes("budget", "recover")
-    assert "unfinished: release" in again.out
+    assert f"unfinished: release {recovered['unfinished'][0]['release_id']} (unfinished) of account clinic" in again.out
     assert "rolled back" not in again.err
     assert spent(ledger_path) == Decimal("0.5")
 

@@ -9,12 +9,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.encoded_records import CodedColumns
-from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.private_gibbs import Point, PrivateGibbs, updates_of
@@ -23,6 +21,7 @@ from dpbayes_cli.models.families.latent_variables import LatentVariables, SiteEv
 from dpbayes_cli.privacy.choices import choice_weights
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.exact_laws import probability
+from tests.plans import model_of
 
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE)
 Record = tuple[int, ...]
@@ -43,8 +42,7 @@ def mixture(*, sizes: Sequence[int] = (2,), classes: int = 2) -> LatentVariables
 
 
 def built(name: str, domain: dict[str, Any], prior: dict[str, Any] | None = None) -> LatentVariables:
-    kind = model_type(name)
-    model = kind.build(msgspec.convert(domain, kind.domain_type), msgspec.convert(prior or {}, kind.prior_type))
+    model = model_of(name, domain, prior)
     assert isinstance(model, LatentVariables)
     return model
 

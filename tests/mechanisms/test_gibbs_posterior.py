@@ -205,34 +205,6 @@ def test_requests_without_a_guarantee_are_refused(asked: dict[str, Any], where: 
     assert refused.value.where == where
 
 
-def test_the_renyi_mechanisms_on_a_convex_loss() -> None:
-    asked = {"epsilon": "0.1", "order": "4"}
-    exact = math.sqrt(0.1 / (2.0 * 4.0)) / math.sqrt(2.0)
-    diffuse = planned("rdp-diffuse", **asked)
-    assert diffuse.parameters["likelihood_power"] == pytest.approx(exact, rel=1e-9)
-    assert diffuse.parameters["tau"] == 1.0
-    concentrated = planned("rdp-concentrated", **asked)
-    assert concentrated.parameters["likelihood_power"] == 1.0
-    assert concentrated.parameters["tau"] == pytest.approx(2.0 * 2.0 * 4.0 / 0.1, rel=1e-9)
-    stated = planned("rdp-concentrated", **asked, likelihood_power=0.5)
-    assert stated.parameters["tau"] == pytest.approx(0.25 * 2.0 * 2.0 * 4.0 / 0.1, rel=1e-9)
-    for plan in (diffuse, concentrated, stated):
-        assert plan.guarantee.rdp(Decimal(4)) <= Decimal("0.1")
-        assert float(plan.guarantee.mu) == pytest.approx(true_mu(plan, "logistic-regression", 1000), rel=1e-7)
-    direct = planned("rdp-direct")
-    assert (direct.parameters["likelihood_power"], direct.parameters["tau"]) == (1.0, 1.0)
-    with pytest.raises(SpecError, match=r"more than epsilon 0\.1"):
-        planned("rdp-direct", **asked)
-
-
-def test_a_long_step_that_costs_more_than_an_exact_draw_is_refused_by_the_papers_rules() -> None:
-    fine = planned("rdp-diffuse", epsilon="0.1")
-    step_size = 1.999 / fine.parameters["smoothness"]
-    with pytest.raises(SpecError, match="would cost more than epsilon"):
-        planned("rdp-diffuse", epsilon="0.1", step_size=step_size)
-    assert float(planned(mu="0.3", step_size=step_size).guarantee.mu) <= 0.3  # the chain's own cost allows it
-
-
 def test_a_public_limit_replaces_a_private_number_of_records() -> None:
     """Under add-remove an added record may push another one out: both gradients count."""
     private = planned(mu="0.5", policy=ADD_REMOVE, n_records=None, max_records=1000)

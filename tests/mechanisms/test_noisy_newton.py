@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +32,7 @@ from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.secret_normals import rounded_normals
 from dpbayes_cli.spec.release_spec import build_spec
-from tests.conftest import often
+from tests.conftest import Cli, often
 
 NUMBER = NumericColumn("x", -1.0, 3.0, 8)
 TEXT = Column("z", ("a", "b", "c"))
@@ -244,3 +246,17 @@ def test_two_costs_and_wide_designs_are_refused() -> None:
     stated = {**SPEC, "domain": {**SPEC["domain"], "features": wide}}  # type: ignore[dict-item]
     with pytest.raises(SpecError, match="301 columns"):
         NoisyNewton().plan(build_spec(stated).build_model(), REPLACE, MuOptions(mu=Decimal(1)))
+
+
+def test_a_number_that_no_derivatives_and_noise_lead_to_is_found(dpbayes: Cli, place: Path) -> None:
+    (place / "d.csv").write_text("x,z,y\n" + "1,a,no\n-1,b,yes\n3,c,no\n" * 20)
+    (place / "s.yaml").write_text(json.dumps({**SPEC, "data": "d.csv", "inference": {"method": "naive", "samples": 9}}))
+    dpbayes("budget", "open", "d", "--mu", "1").exits(0)
+    dpbayes("release", "--spec", "s.yaml", "--out", "out").exits(0)
+    document = json.loads((place / "out" / "release.json").read_text())
+    document["statistics"][0]["value"] *= 1000
+    (place / "out" / "release.json").write_text(json.dumps(document))
+    impossible = [
+        text for text in dpbayes("verify", "out", "--json").exits(7).err.splitlines() if "is impossible" in text
+    ]
+    assert len(impossible) == 1, "the other numbers are possible"

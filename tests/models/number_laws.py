@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.models.families.beta_numbers import GeometricNumbers
+from dpbayes_cli.models.families.bounded_numbers import ConjugateNumber
 from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes, PoissonCounts
 from dpbayes_cli.models.families.normal_numbers import NormalNumbers
-from dpbayes_cli.models.families.number_families import NumberFamily
+from dpbayes_cli.models.families.number_families import NumberFamily, NumberLaw
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -22,6 +28,7 @@ FAMILIES: dict[str, NumberFamily] = {
     "gamma-exponential": ExponentialTimes(3.0, 1.5),
     "normal-mean": NormalNumbers(0.4, 1.0, 0.7),
 }
+LEVELS = np.array([0.01, 0.3, 0.9])
 
 
 def cdf(family: NumberFamily, parameters: Floats, numbers: Floats) -> Floats:
@@ -50,3 +57,12 @@ def code_masses(family: NumberFamily, column: NumericColumn, parameters: Floats)
             masses[:, 0] -= ends[:, 0]
         masses[:, -1] -= 1.0 - ends[:, 1]
     return masses
+
+
+def quantiles_without_noise(model: ConjugateNumber, sum_code: int, n_records: int) -> Floats:
+    """Return the quantiles of the parameter at LEVELS, given the sum of n codes of complete records."""
+    policy = RecordPolicy(Neighbors.REPLACE_ONE, "1")
+    observation = require_type(model.observation(policy, (sum_code,), DiscreteLaplace(0.01), n_records), NoisySums)
+    law = require_type(observation.law, NumberLaw)
+    density = grid_density(observation, law, np.array([[sum_code]], dtype=float))
+    return np.asarray(density.quantiles(LEVELS)[0])

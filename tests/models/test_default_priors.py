@@ -43,7 +43,7 @@ def spec(model: str, domain: dict[str, Any], **prior: Any) -> ReleaseSpec:
         ("gamma-poisson", {"upper": 1_000_000}, {}, {"shape": 1.0, "rate": 1e-6}),
         ("gamma-exponential", {"upper": 20}, {}, {"shape": 0.5, "rate": 0.2}),
         ("gamma-exponential", {"upper": 1e12}, {}, {"shape": 0.5, "rate": 1e10}),
-        ("multivariate-normal", {"columns": {"a": AGES}}, {}, {"spread": 1.0}),
+        ("multivariate-normal", {"columns": {"a": AGES}}, {}, {"variance_scale": 1.0}),
         ("multivariate-normal", {"columns": {"a": AGES}}, {"freedom": 5}, {"strength": 1.0, "freedom": 5.0}),
         ("linear-regression", TARGET, {}, {"spread": 1.0}),
         ("linear-regression", {**TARGET, "variance": 4}, {},
@@ -67,6 +67,7 @@ def test_the_spec_states_the_default_that_fits_the_bounds(
         ("normal-mean", {**AGES, "variance": 4}, {"margin": "0.1", "mean": 3}),
         ("normal", AGES, {"spread": 1, "mean": 3}),
         ("multivariate-normal", {"columns": {"a": AGES}}, {"spread": 1, "mean": {"a": 3}}),
+        ("multivariate-normal", {"columns": {"a": AGES}}, {"spread": 1, "variance_scale": 3}),
         ("linear-regression", TARGET, {"spread": 1, "strength": 3}),
         ("linear-regression", {**TARGET, "variance": 4}, {"spread": 1}),
     ],
@@ -116,18 +117,21 @@ def test_the_default_interval_of_a_mean_near_a_bound_covers_it() -> None:
 
 
 def test_the_bounded_prior_is_the_one_that_it_is_said_to_be() -> None:
-    """Means uniform, sds half-normal given the mean, correlations uniform, in every law; false fail 1e-6 each."""
+    """Means uniform, sds half-normal or variances exponential given the mean, correlations uniform; false fail 1e-6."""
     normal = require_type(spec("normal", AGES, spread=0.5).build_model(), Normal)._law(False, False)
-    vector = require_type(spec("multivariate-normal", {"columns": {"a": AGES, "b": AGES}}).build_model(),
-                          MultivariateNormal).law(False)  # fmt: skip
-    for law, spread in ((normal, 0.5), (vector, 1.0)):
+    columns = {"columns": {"a": AGES, "b": AGES}}
+    earlier, vector = (
+        require_type(spec("multivariate-normal", columns, **prior).build_model(), MultivariateNormal).law(False)
+        for prior in ({"spread": 0.5}, {})
+    )
+    for law in (normal, earlier, vector):
         drawn = law.parameters(law.draw_prior(4000, np.random.default_rng(1)))
         variance = drawn[:, 1] if law is normal else drawn[:, 2]
         share = (drawn[:, 0] - 20.0) / 80.0
-        ratio = np.sqrt(variance) / (spread * 80.0 * share * (1.0 - share))
+        ratio = np.sqrt(variance) / (80.0 * share * (1.0 - share))
         assert_uniform(share, 1e-6)
-        assert_uniform(2.0 * ndtr(ratio) - 1.0, 1e-6)
-        if law is vector:
+        assert_uniform(-np.expm1(-(ratio**2)) if law is vector else 2.0 * ndtr(ratio / 0.5) - 1.0, 1e-6)
+        if law is not normal:
             assert_uniform((drawn[:, 3] / np.sqrt(drawn[:, 2] * drawn[:, 4]) + 1.0) / 2.0, 1e-6)
 
 

@@ -137,6 +137,27 @@ def test_the_gradient_of_the_density_is_that_of_differences(stated: bool, varian
     assert of_total[0] == pytest.approx(difference, rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.parametrize("d", [2, 4])
+def test_all_correlation_matrices_are_equally_likely(d: int) -> None:
+    """A correlation of d features is then beta on [-1, 1]; means and squares by importance within 5 standard errors.
+
+    Coordinates are drawn near their prior and weighted by the density. False-fail 1e-6.
+    """
+    columns = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys("abcd"[:d], BOUNDS)}).columns
+    law, rng, n = RegressionMoments(columns, False), np.random.default_rng(6), 40_000
+    points = np.zeros((n, law.dimension))
+    drawn = np.r_[law.slices.pivots, law.slices.rows]
+    points[:, drawn] = 1.7 * rng.standard_t(9.0, (n, len(drawn)))
+    moments = Moments(law, points, np.full(n, 100.0))
+    log_weight = moments.log_prior - stats.t.logpdf(points[:, drawn] / 1.7, 9.0).sum(axis=1)
+    weight = np.exp(log_weight - log_weight.max())
+    last = moments.root[:, d - 1, :d]
+    correlation = last[:, 0] / np.sqrt((last**2).sum(axis=1))
+    for power, expected in ((1, 0.0), (2, 1.0 / (d + 1.0)), (4, 3.0 / ((d + 1.0) * (d + 3.0)))):
+        excess = weight * (correlation**power - expected)
+        assert abs(excess.sum()) < 5.0 * np.sqrt((excess**2).sum())
+
+
 def test_coefficients_given_the_moments_are_conjugate() -> None:
     """Levels, slopes against the normal equations at 3 points, 40,000 draws each; false-fail 1e-6 together."""
     subject, rng = model(2, 1.3), np.random.default_rng(3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.inference.posterior import interval_ends
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 
@@ -39,3 +40,13 @@ def test_moments_of_normal_vectors_are_those_of_an_exact_cubature(size: int, cou
         np.testing.assert_allclose(first[i] / unit, rows_ @ mass, rtol=1e-10)
         expected = (rows_ * mass) @ rows_.T - np.outer(rows_ @ mass, rows_ @ mass)
         np.testing.assert_allclose(second[i] / unit**2, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_intervals_begin_at_0_only_where_this_is_allowed_and_shorter() -> None:
+    share = (np.arange(10_000) + 0.5) / 10_000
+    hidden, visible = -np.log1p(-share), 5.0 + share
+    draws, allowed = np.stack([hidden, visible, hidden], axis=1), np.array([True, True, False])
+    low, high = interval_ends(draws, 0.9, allowed)
+    central = np.quantile(draws, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(low, [0.0, *central[0, 1:]])
+    np.testing.assert_allclose(high, [np.quantile(hidden, 0.9), *central[1, 1:]])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SD = 3.0
 
 
-def centre(features: Floats) -> Floats:
+def center(features: Floats) -> Floats:
     """Return the mean with which ``patients`` generates the number, from an age and the code of a kind."""
     return 20.0 + (features[:, 0] - 50.0) / 3.0 + 3.0 * features[:, 1]
 
@@ -41,11 +41,11 @@ class TrueLaw(IntervalPredictor):
     sd: ClassVar[float] = SD
 
     def intervals(self, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
-        mean = centre(features)
+        mean = center(features)
         return mean, np.full(len(mean), self.sd), mean[:, None] + self.sd * stats.norm.ppf(levels)
 
     def feature_log_densities(self, features: Floats, targets: Floats) -> Floats | None:
-        return np.asarray(stats.norm.logpdf(targets, centre(features), self.sd))
+        return np.asarray(stats.norm.logpdf(targets, center(features), self.sd))
 
 
 class NarrowLaw(TrueLaw):
@@ -76,7 +76,7 @@ def test_numbers_are_printed_with_their_law_and_no_records_have_null_scores(
 ) -> None:
     plant(monkeypatch, TrueLaw)
     new = patients(Path("new.csv"), 50, seed=2)
-    mean = centre(features_of(new))
+    mean = center(features_of(new))
     done = dpbayes("predict", bundle, new)
     header, *rows = [line.split(",") for line in done.out.splitlines()]
     assert header == ["record", "days", "sd[days]", "q05[days]", "q95[days]"]
@@ -116,7 +116,7 @@ def test_laws_are_scored_by_coverage_width_and_density(
     assert scores["mean_width"] == pytest.approx(2 * stats.norm.ppf(0.95) * law.sd)
     y = np.array([float(line.split(",")[3]) for line in new.read_text().splitlines()[1 : n + 1]])
     new.write_text("\n".join(new.read_text().splitlines()[: n + 1]) + "\n")
-    mean = centre(features_of(new))
+    mean = center(features_of(new))
     assert scores["log_density"] == pytest.approx(np.mean(stats.norm.logpdf(y, mean, law.sd)), abs=1e-4)
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)), abs=1e-4)
     shown = dpbayes("evaluate", bundle, new).out

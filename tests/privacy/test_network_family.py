@@ -28,14 +28,10 @@ from tests.statistical import FALSE_FAIL, uniformity_p_value
 
 Graph = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 GRAPHS: dict[str, Graph] = {  # sizes, and families with the variable itself last
-    "one variable": ((3,), ((0,),)),
-    "two apart": ((2, 2), ((0,), (1,))),
-    "an edge": ((2, 3), ((0,), (0, 1))),
-    "an edge backwards": ((2, 2), ((1, 0), (1,))),
-    "a fork": ((2, 2, 2), ((0,), (0, 1), (0, 2))),
-    "a chain": ((2, 2, 2), ((0,), (0, 1), (1, 2))),
-    "a collider": ((2, 2, 2), ((0,), (1,), (0, 1, 2))),
-}
+    "one variable": ((3,), ((0,),)), "two apart": ((2, 2), ((0,), (1,))), "an edge": ((2, 3), ((0,), (0, 1))),
+    "an edge backwards": ((2, 2), ((1, 0), (1,))), "a fork": ((2, 2, 2), ((0,), (0, 1), (0, 2))),
+    "a chain": ((2, 2, 2), ((0,), (0, 1), (1, 2))), "a collider": ((2, 2, 2), ((0,), (1,), (0, 1, 2))),
+}  # fmt: skip
 ORDERS = (1.5, 2.0, 5.0)
 PRIORS = ((6.0, 6.0, 6.0), (4.5, 7.0, 5.0))
 Records = tuple[tuple[int, ...], ...]

@@ -46,7 +46,7 @@ def test_components_are_noised_independently(law: DiscreteLaplace | DiscreteGaus
     assert_means((noise[:-1] * noise[1:])[::2], 0.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.decimals(min_value=Decimal("1e-12"), max_value=1000, places=12, allow_nan=False), st.integers(1, 64))
 def test_calibration_never_exceeds_its_target_and_wastes_nothing(epsilon: Decimal, sensitivity: int) -> None:
     law = DiscreteLaplace.calibrate(sensitivity, epsilon)

@@ -60,7 +60,7 @@ def planned(mechanism: str, weights: list[str], policy: RecordPolicy = DROP) -> 
     return require_type(step.noise, PartNoise), plan
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     total=st.decimals("1e-9", "100", allow_nan=False, places=15).filter(lambda total: total > 0),
     weights=st.lists(st.fractions(Fraction(1, 1000), 1000, max_denominator=1009), min_size=1, max_size=12),

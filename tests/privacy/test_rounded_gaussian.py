@@ -53,7 +53,7 @@ def test_no_tradeoff_is_better_than_that_of_mu(scale: float, shift: tuple[int, .
         assert delta <= gaussian_delta_above(mu, epsilon) * (1.0 + 1e-9) + 1e-15
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     squared=st.integers(1, 10**20),
     mu=st.decimals("1e-4", "40", allow_nan=False, places=12).filter(lambda mu: mu >= Decimal("1e-4")),
@@ -64,7 +64,7 @@ def test_calibration_never_exceeds_mu_and_wastes_nothing(squared: int, mu: Decim
     assert squared >= Fraction(math.nextafter(law.scale, 0.0)) ** 2 * Fraction(mu * mu) * (1 - Fraction(1, 10**15))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(shift=st.lists(st.integers(-9, 9), min_size=1, max_size=4).filter(any), scale=st.floats(0.5, 1e6))
 def test_the_stated_mu_is_never_below_the_true_one(shift: list[int], scale: float) -> None:
     true = Fraction(sum(z * z for z in shift)) / Fraction(scale) ** 2

@@ -53,7 +53,7 @@ class Disk:
                 self.sync(Path(directory, name))
 
     def lose_power(self, rng: Random) -> None:
-        """Keep what is synced, and a random part of the rest; all that is left is synced afterwards."""
+        """Keep what is synced, and a random part of the rest; all that is left is synced afterward."""
         outage = _PowerCut(rng, self._inode(self.root))
         for directory, _, files in sorted(os.walk(self.root)):
             inode = self._inode(directory)

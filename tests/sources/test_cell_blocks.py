@@ -117,13 +117,8 @@ def test_no_text_is_taken_for_a_declared_one(place: Path) -> None:
         for level in levels_only[:60]:
             at = rng.randrange(len(level))
             cells += [
-                level[:at] + "k" + level[at + 1 :],
-                level[:-1],
-                level + "\0",
-                level + "a",
-                "b" + level,
-                level[::-1],
-            ]
+                level[:at] + "k" + level[at + 1 :], level[:-1], level + "\0", level + "a", "b" + level, level[::-1],
+            ]  # fmt: skip
         path = place / "f.csv"
         path.write_text("x\n" + "".join(f"{cell}\n" for cell in cells), encoding="utf-8")
         codes = read_codes(path, column)

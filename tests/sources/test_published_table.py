@@ -59,15 +59,11 @@ def test_files_that_cannot_be_read(place: Path) -> None:
     (place / "quote.csv").write_text('a\n"1\n')
     (place / "cut.csv.gz").write_bytes(gzip.compress(b"a\n1\n")[:-9])
     for name, message in [
-        ("count.csv", "cannot read the table"),
-        ("counts.csv", "is not UTF-8 text"),
-        ("t.parquet", "cannot be read as Parquet"),
-        ("twice.csv", "has two columns 'a'"),
-        ("quote.csv", "unexpected end of data"),
-        ("cut.csv.gz", "cannot read the table"),
-        (".", "is not a regular file"),
-        ("a\0b", "NUL"),
-    ]:
+        ("count.csv", "cannot read the table"), ("counts.csv", "is not UTF-8 text"),
+        ("t.parquet", "cannot be read as Parquet"), ("twice.csv", "has two columns 'a'"),
+        ("quote.csv", "unexpected end of data"), ("cut.csv.gz", "cannot read the table"),
+        (".", "is not a regular file"), ("a\0b", "NUL"),
+    ]:  # fmt: skip
         with pytest.raises(SourceError, match=message):
             read_published_table(place / name, ["a"])
     with pytest.raises(SourceError) as caught:

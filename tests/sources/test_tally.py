@@ -82,7 +82,7 @@ def test_counts_are_integers_and_clamped(cell: str, clamped: int | None, droppin
 numbers = st.floats(-20, 20) | st.sampled_from([-3.0, 7.0, 2.0, -3.0 + 10 / STEPS / 2, 1e308, -1e308])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(numbers | st.none(), min_size=1, max_size=50))
 def test_sql_and_python_give_the_same_integer_from_every_format(cells: list[float | None]) -> None:
     import tempfile

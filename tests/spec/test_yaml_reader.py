@@ -19,21 +19,14 @@ def test_scalars_stay_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a: 1\na: 2\n", "appears twice"),
-        ("a: {b: 1, b: 2}\n", "appears twice"),
-        ("a: &x 1\nb: *x\n", "anchors"),
-        ("a: !!python/object:os.system x\n", "tags"),
-        ("a: !!str 1\n", "tags"),
-        ("a: 1\n---\nb: 2\n", "more than one document"),
-        ("[" * 100_000, "nested"),
-        ("a: " + "{a: " * 50 + "1" + "}" * 50, "nested"),
-        ("- x\n" * 60_000, "values"),
-        ("a: [1, 2\n", "line 1, column 4: a bracket is not closed"),
-        ("a: \x00\n", "not valid YAML"),
-        ("[a]: 1\n", "key must be a text"),
-        ("? {a: 1}\n: 1\n", "key must be a text"),
+        ("a: 1\na: 2\n", "appears twice"), ("a: {b: 1, b: 2}\n", "appears twice"), ("a: &x 1\nb: *x\n", "anchors"),
+        ("a: !!python/object:os.system x\n", "tags"), ("a: !!str 1\n", "tags"),
+        ("a: 1\n---\nb: 2\n", "more than one document"), ("[" * 100_000, "nested"),
+        ("a: " + "{a: " * 50 + "1" + "}" * 50, "nested"), ("- x\n" * 60_000, "values"),
+        ("a: [1, 2\n", "line 1, column 4: a bracket is not closed"), ("a: \x00\n", "not valid YAML"),
+        ("[a]: 1\n", "key must be a text"), ("? {a: 1}\n: 1\n", "key must be a text"),
     ],
-)
+)  # fmt: skip
 def test_what_a_spec_does_not_need_is_refused(text: str, why: str) -> None:
     with cpu_limit(20.0), pytest.raises(SpecError, match=why):
         parse_yaml(text)
@@ -42,14 +35,10 @@ def test_what_a_spec_does_not_need_is_refused(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"x" * (1 << 19), "larger"),
-        (b"\xff\xfe", "UTF-8"),
-        (b"- a\n", "KEY: VALUE"),
-        (b"", "KEY: VALUE"),
-        (b"just text", "KEY: VALUE"),
-        (None, "cannot read"),
+        (b"x" * (1 << 19), "larger"), (b"\xff\xfe", "UTF-8"), (b"- a\n", "KEY: VALUE"), (b"", "KEY: VALUE"),
+        (b"just text", "KEY: VALUE"), (None, "cannot read"),
     ],
-)
+)  # fmt: skip
 def test_files_that_are_no_specs(content: bytes | None, why: str, place: Path) -> None:
     path = place / "s.yaml"
     if content is not None:

@@ -82,7 +82,7 @@ def _funnel(
     panel.set_xlabel("estimated number of valid records")
     caption = f"Estimates against the number of valid records, for {_of(len(chosen), len(order))}"
     if pooled:
-        caption += ". Small groups are drawn towards the mean of all groups"
+        caption += ". Small groups are drawn toward the mean of all groups"
     return Picture(name, inline_svg(figure, name, caption), caption)
 
 

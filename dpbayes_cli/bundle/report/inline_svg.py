@@ -20,7 +20,7 @@ SERIES = ("#0a0a11", "#0a0a12", "#0a0a13", "#0a0a14")
 HUES = ("#0a0a21", "#0a0a22", "#0a0a23", "#0a0a24", "#0a0a25", "#0a0a26")
 OTHERS = "#0a0a27"
 """All colors here are placeholders for colors of the page's style sheet. Color-blind readers can distinguish the colors
-of ``HUES`` at full opacity. ``OTHERS`` is a grey for states that have no color in ``HUES``."""
+of ``HUES`` at full opacity. ``OTHERS`` is a gray for states that have no color in ``HUES``."""
 _ROLES = {
     **{INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page"},
     **{color: f"series-{i}" for i, color in enumerate(SERIES, 1)},
@@ -83,7 +83,7 @@ def draw_text(
 
 
 def hue_of(state: int) -> str:
-    """Return the color of a hidden state, counted from 0; all states beyond ``HUES`` share one grey."""
+    """Return the color of a hidden state, counted from 0; all states beyond ``HUES`` share one gray."""
     return HUES[state] if state < len(HUES) else OTHERS
 
 

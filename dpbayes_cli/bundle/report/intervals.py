@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.inference.posterior import interval_ends
 from dpbayes_cli.privacy.lazy_numpy import np
 
 STORED_LEVEL = 0.9  # the probability of the intervals that a release document holds
@@ -57,6 +58,7 @@ def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) 
     stored = stored_intervals(document)
     if level == stored.level:
         return stored
-    low, high = np.quantile(samples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0).tolist()
-    ends = dict(zip(document.posterior, zip(low, high, strict=True), strict=True))
+    from_zero = [stored.ends.get(name, (None,))[0] == 0.0 for name in document.posterior]
+    low, high = interval_ends(samples, level, np.array(from_zero))
+    ends = dict(zip(document.posterior, zip(low.tolist(), high.tolist(), strict=True), strict=True))
     return Intervals(level, {name: ends[name] for name in stored.ends}, samples)

@@ -95,6 +95,7 @@ def findings_of(document: ReleaseDocument) -> Findings:
     """Return what the model reports as its most important results, with the name of the column if it is stated."""
     model = model_of(document)
     column = "" if model.column_names else document.spec.get("column") or ""
+    column = f"column {column}" if column.isdigit() else column  # a position
     findings = model.findings(column, [_estimate(each) for each in document.posterior.values()])
     if is_pooled(document):  # the mean is that of the law of the groups, of which these groups are a sample
         n_groups = len(keys_of(document, document.spec))

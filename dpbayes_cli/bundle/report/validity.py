@@ -17,6 +17,8 @@ from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.privacy.lazy_numpy import np
 
+FOR_CUSTODIANS = " `dpbayes check FILE`"
+"""The sentences of a note or warning from here on are for readers who have the data."""
 _WORTH_A_NOTE = 0.95
 _NOISE_SCALES = 7.0
 """A count that is below this number of noise scales may be zero: Laplace noise exceeds it with probability 0.0005."""
@@ -64,7 +66,7 @@ def not_counted_text(document: ReleaseDocument) -> str:
     stand_in = str(document.spec.get("on_invalid", "")).partition("impute:")[2]
     counted = f"invalid cells counted as {stand_in!r}, and " if stand_in else ""
     return (
-        f"note: {counted}this release does not say how many records were valid. `dpbayes check FILE` counts "
+        f"note: {counted}this release does not say how many records were valid.{FOR_CUSTODIANS} counts "
         "them, for the custodian only."
     )
 
@@ -100,14 +102,22 @@ def _remedy(document: ReleaseDocument) -> str:
     texts = document.posterior_predictive
     is_listed = 1 < len(texts) == len(document.statistics) <= _MAX_TEXTS
     column = model_of(document).columns[0]
-    described = map(column.described, range(len(texts))) if is_listed and isinstance(column, Column) else ()
-    expected = f"Valid cells hold {', or '.join(described)}. " if is_listed else ""
+    described = (
+        [column.described(code) for code in range(len(texts))] if is_listed and isinstance(column, Column) else []
+    )
+    between = ", or " if any("," in each for each in described) else " or "
+    expected = f"Valid cells hold {between.join(described)}. " if is_listed else ""
     keys = ["groups"] if document.spec.get("by") else []
     keys += [key for section in ("domain", "source") for key in document.spec.get(section, {}) if key in _FLAGS]
     stated = ", ".join(f"--{key}" for key in keys)
+    encoding = (
+        ""
+        if str(document.spec).isascii()
+        else " If the file is not UTF-8, cells with letters such as ä cannot be read."
+    )
     return (
-        f"{expected}`dpbayes check FILE` shows all other cells that are not empty; these flags set what is valid: "
-        f"{stated}."
+        f"{expected}{FOR_CUSTODIANS[1:]} shows the cells that cannot be read; these flags set what is valid: {stated}."
+        f"{encoding}"
     )
 
 

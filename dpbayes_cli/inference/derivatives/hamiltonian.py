@@ -43,7 +43,7 @@ class HamiltonianChains:
         self._adapt_step(_WARM_UP)
 
     def _adapt_step(self, n_moves: int) -> Floats:
-        """Move towards a step size with the target acceptance; return the states in the second half of the moves."""
+        """Move toward a step size with the target acceptance; return the states in the second half of the moves."""
         states, log_steps = [], []
         for i in range(n_moves):
             accepted = self._move(1.0)
@@ -55,7 +55,7 @@ class HamiltonianChains:
         return np.concatenate(states)
 
     def _adapt_metric(self, states: Floats) -> None:
-        """Set the metric to the covariance of the states, shrunk towards the present metric."""
+        """Set the metric to the covariance of the states, shrunk toward the present metric."""
         size = states.shape[1]
         share = len(states) / (len(states) + _SHRINKAGE * size)
         covariance = share * np.cov(states.T) + (1.0 - share) * np.eye(size)

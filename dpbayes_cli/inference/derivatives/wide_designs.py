@@ -45,7 +45,7 @@ class IndicatorStructure:
     levels: Integers
 
     def project(self, matrices: Floats) -> Floats:
-        """Return symmetric matrices, shape (..., width, width), moved towards those for which all this holds."""
+        """Return symmetric matrices, shape (..., width, width), moved toward those for which all this holds."""
         for _ in range(_PROJECTIONS):
             matrices = np.where(self.zeros, 0.0, self.span @ matrices @ self.span)
             if len(self.levels):

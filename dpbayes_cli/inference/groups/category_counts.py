@@ -2,14 +2,13 @@
 
 Let a = phi kappa, c the counts of a group, n their sum, and r and q the parameters of the size law (``count_tables``):
 
-  p(c) = [product over k of G(a_k + c_k) / (G(a_k) c_k!)] [G(kappa) / G(r)] (1 - q)^r q^n (kappa + n)_2 w(n)
+  p(c) = [product over k of G(a_k + c_k) / (G(a_k) c_k!)] [G(kappa) / G(r)] (1 - q)^r q^n w(n)
 
-with (x)_2 = x (x + 1) and w(n) = G(r + n) / G(kappa + 2 + n). If kappa is at least r - 1, w(n) is the integral of
-u^(r + n - 1) (1 - u)^(kappa + 1 - r) / G(kappa + 2 - r) for u from 0 to 1. As kappa + n is the sum of all a_k + c_k,
-(kappa + n)_2 is a sum over the ways to write 2 as a sum of numbers j_k, of 2 times the product of (a_k + c_k)_(j_k) /
-j_k!. So the counts are independent given u and j. The j_k are the counts of two more records of the group. Their means,
-and those of j_k (j_k - 1), give the means of the probabilities and of their squares. If kappa is smaller, sums over the
-counts are convolutions (``convolved_counts``).
+with w(n) = G(r + n) / G(kappa + n). If kappa is larger than r, w(n) is the integral of u^(r + n - 1)
+(1 - u)^(kappa - r - 1) / G(kappa - r) for u from 0 to 1, so that the counts are independent given u. The integrals for
+w(n) / (kappa + n) and w(n) / ((kappa + n) (kappa + n + 1)), which give the means of the probabilities and of their
+squares, have the additional factors (1 - u) / (kappa - r) and (1 - u)^2 / ((kappa - r) (kappa - r + 1)). If kappa is
+below r + 1, sums over the counts are convolutions (``convolved_counts``).
 
 The integral is a trapezoid sum over log(-log u): with a step of one standard deviation, the error for a normal density
 is 3e-9. All terms are positive, so that no digits are lost.
@@ -19,38 +18,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
+from dpbayes_cli.base.numeric import normalize_rows
 from dpbayes_cli.inference.groups.category_law import CategoryLaw
-from dpbayes_cli.inference.groups.convolved_counts import ConvolvedCounts, choose
+from dpbayes_cli.inference.groups.convolved_counts import ConvolvedCounts
 from dpbayes_cli.inference.groups.count_axis import make_axis
+from dpbayes_cli.inference.groups.draws import choose, draw_dirichlet, noise_windows
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.groups.component_noise import ComponentNoise
 
 _LARGEST_STEP, _TAIL_NATS, _TAIL_SDS, _SIZES = 0.5, 20.0, 7.0, 32
-_MORE = 2
 _CHUNK = 1 << 21
 _FLOOR = 1e-280
-
-
-class _Terms(NamedTuple):
-    """What each group needs at the nodes of u.
-
-    Attributes:
-        log_x: log(q u), shape (n_nodes,).
-        logs: the log joint density of u and the observations without the factor (kappa + n)_2, (n_groups, n_nodes).
-        ratios: for each category the means of (a_k + c_k)_j / j! given u and without this factor, for j = 0, 1, 2,
-            shape (3, n_groups, n_nodes).
-    """
-
-    log_x: Floats
-    logs: Floats
-    ratios: list[Floats]
 
 
 class CategoryCounts:
@@ -76,78 +61,75 @@ class CategoryCounts:
         """Return the log probability of all observations, up to a constant."""
         if law.is_overdispersed:
             return self._convolved.log_likelihood(law)
-        _, logs, ratios = self._terms(law)
-        return float(logsumexp(logs + np.log(_last_coefficient(ratios)), axis=1).sum())
+        logs, _ = self._terms(law, self._nodes(law), 0)
+        largest = logs.max(axis=1)
+        return float((largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1))).sum())
 
     def moments(self, law: CategoryLaw) -> Floats:
-        """Return the means of the probabilities and of their squares, shape (2, n_groups, n_categories)."""
+        """Return means of the probabilities, of their squares, of the size and of its square.
+
+        The last two are the last rows of the second axis, in the first and second place, so that the shape is (2,
+        n_groups, n_categories + 1).
+        """
         if law.is_overdispersed:
             return self._convolved.moments(law)
-        _, logs, ratios = self._terms(law)
-        before, after, m = _products(ratios[:-1]), _products(ratios[:0:-1]), _MORE
-        total = _last_coefficient(ratios)
-        mass = _normalized(logs + np.log(total))
-        result = np.empty((2, *self._observed.shape))
-        for k, own in enumerate(ratios):
-            sides = [side[n - 1] for side, n in ((before, k), (after, len(ratios) - 1 - k)) if n]
-            others = sides[0] if len(sides) == 1 else _product(*sides)
-            weights = own * others[::-1] * (mass / total)
-            by_count = weights.sum(axis=2)
-            j = np.arange(m + 1.0)
-            result[:, :, k] = j / m @ by_count, j * (j - 1.0) / (m * (m - 1.0)) @ by_count
-        return np.clip(result, 0.0, 1.0)
+        nodes = self._nodes(law)
+        logs, rising = self._terms(law, nodes, 2)
+        mass = normalize_rows(logs)
+        share = -np.expm1(nodes[0] - law.log_q)  # 1 - u
+        first, second = share / (law.kappa - law.shape), share / (law.kappa - law.shape + 1.0)
+        result = np.empty((2, len(mass), len(rising) + 1))
+        size, variance = np.zeros(mass.shape), np.zeros(mass.shape)
+        for k, (rows, (once, twice)) in enumerate(zip(self._row_of, rising, strict=True)):
+            result[0, :, k] = np.einsum("gu,gu->g", mass, (once * first)[rows])
+            result[1, :, k] = np.einsum("gu,gu->g", mass, (twice * first * second)[rows])
+            size += (once - law.a[k])[rows]
+            variance += (twice - once - once**2)[rows]
+        result[:, :, -1] = (mass * size).sum(axis=1), (mass * (size**2 + variance)).sum(axis=1)
+        # the trapezoid sums have tiny errors, but the probabilities of a group add up to one
+        result[:, :, :-1] = np.clip(result[:, :, :-1] / result[0, :, :-1].sum(axis=1)[:, None], 0.0, 1.0)
+        return result
 
     def draw(self, law: CategoryLaw, rng: np.random.Generator) -> Floats:
         """Draw the category probabilities of all groups, shape (n_groups, n_categories)."""
         counts = self._convolved.draw_counts(law, rng) if law.is_overdispersed else self._draw_counts(law, rng)
-        gammas = rng.standard_gamma(law.a + counts) + 1e-300
-        return np.asarray(gammas / gammas.sum(axis=1, keepdims=True))
+        return draw_dirichlet(law.a + counts, rng)
 
     def _draw_counts(self, law: CategoryLaw, rng: np.random.Generator) -> Integers:
-        log_x, logs, ratios = self._terms(law)
-        node = choose(_normalized(logs + np.log(_last_coefficient(ratios))), rng)
-        groups = np.arange(len(node))
-        here = [each[:, groups, node] for each in ratios]
-        before, left, j = _products(here[:-1]), np.full(len(node), _MORE), np.arange(_MORE + 1)
+        nodes = self._nodes(law)
+        node = choose(normalize_rows(self._terms(law, nodes, 0)[0]), rng)
         counts = np.empty_like(self._observed)
-        for k in range(len(here) - 1, -1, -1):
-            more = left
-            if k:
-                rest = left[:, None] - j
-                others = np.take_along_axis(before[k - 1].T, np.maximum(rest, 0), axis=1) * (rest >= 0)
-                more = choose(here[k].T * others, rng)
-                left = left - more
-            low = np.maximum(self._observed[:, k] - self._noise.reach, 0)
-            width = int((np.maximum(self._observed[:, k], 0) + self._noise.reach - low).max(initial=0)) + 1
-            window = low[:, None] + np.arange(width)
-            log_mass = self._noise.log_pmf(self._observed[:, [k]] - window) + log_x[node, None] * window
-            log_mass += gammaln(law.a[k] + more[:, None] + window) - gammaln(window + 1.0)
-            counts[:, k] = low + choose(_normalized(log_mass), rng)
+        for k, observed in enumerate(self._observed.T):
+            window, log_mass = noise_windows(observed, self._noise)
+            log_mass += nodes[0][node, None] * window + gammaln(law.a[k] + window) - gammaln(window + 1.0)
+            counts[:, k] = window[:, 0] + choose(normalize_rows(log_mass), rng)
         return counts
 
-    def _terms(self, law: CategoryLaw) -> _Terms:
-        log_x, log_weights = self._nodes(law)
-        logs, ratios = np.tile(log_weights, (len(self._observed), 1)), []
+    def _terms(self, law: CategoryLaw, nodes: tuple[Floats, Floats], order: int) -> tuple[Floats, list[list[Floats]]]:
+        """Return the log joint density of u and the observations, shape (n_groups, n_nodes), and rising factorials.
+
+        The latter are, for each category, the means of (a_k + c_k)_j given u and each observed count, for j = 1..order.
+        """
+        log_x, log_weights = nodes
+        logs, rising = np.tile(log_weights, (len(self._observed), 1)), []
         for k, (axis, rows) in enumerate(zip(self._axes, self._row_of, strict=True)):
-            counts, a = axis.nodes[:, None], law.a[k]
+            counts, a, sums = axis.nodes[:, None], law.a[k], axis.sums
             log_terms = gammaln(a + counts) - gammaln(a) - gammaln(counts + 1.0) + counts * log_x
             scale = log_terms.max(axis=0)
             terms = np.exp(log_terms - scale)
-            total = np.maximum(axis.weights @ terms, _FLOOR)
+            total = np.maximum(sums @ terms, _FLOOR)
             logs += (np.log(total) + scale)[rows]
-            each = np.empty((_MORE + 1, *total.shape))
-            each[0] = 1.0
-            factor = np.ones(counts.shape)
-            for j in range(1, _MORE + 1):
-                factor = factor * ((a + counts + (j - 1.0)) / j)
-                mean = axis.weights @ (terms * factor) / total
-                each[j] = np.clip(mean, factor[0], factor[-1])  # if interpolated sums are far in the tails
-            ratios.append(each[:, rows])
-        return _Terms(log_x, logs, ratios)
+            means, factor = [], np.ones(counts.shape)
+            for j in range(order):
+                factor = factor * (a + counts + j)
+                mean = sums @ (terms * factor) / total
+                means.append(np.clip(mean, factor[0], factor[-1]))  # if interpolated sums are far in the tails
+            rising.append(means)
+        return logs, rising
 
     def _nodes(self, law: CategoryLaw) -> tuple[Floats, Floats]:
         """Return log(q u) at the nodes of u, and the logs of their weights."""
-        excess = law.kappa + _MORE - law.shape
+        excess = law.kappa - law.shape
         size = law.shape + np.geomspace(1.0, 1.0 + sum(float(axis.nodes[-1]) for axis in self._axes), _SIZES) - 1.0
         center = np.log1p(excess / size)  # of -log u, for this value of r + n
         sd = np.sqrt(excess / size / (size + excess)) / center
@@ -156,30 +138,5 @@ class CategoryCounts:
         w = np.arange(low, np.log(center[0] + _TAIL_NATS / law.shape) + step, step)
         log_u = -np.exp(w)
         weights = law.shape * log_u + (excess - 1.0) * np.log(-np.expm1(log_u)) + w + np.log(step)
-        weights += gammaln(law.kappa) - gammaln(law.shape) - gammaln(excess) + gammaln(_MORE + 1.0)
+        weights += gammaln(law.kappa) - gammaln(law.shape) - gammaln(excess)
         return law.log_q + log_u, weights + law.shape * np.log(-np.expm1(law.log_q))
-
-
-def _products(factors: list[Floats]) -> list[Floats]:
-    """Return the coefficients of the products of the first polynomials; the first axis holds the powers."""
-    result = [factors[0]]
-    for factor in factors[1:]:
-        result.append(_product(result[-1], factor))
-    return result
-
-
-def _last_coefficient(factors: list[Floats]) -> Floats:
-    """Return the coefficient of the highest power that all factors have, of the product of all polynomials."""
-    return np.asarray(np.einsum("jgt,jgt->gt", _products(factors[:-1])[-1], factors[-1][::-1]))
-
-
-def _product(first: Floats, second: Floats) -> Floats:
-    result = np.zeros_like(first)
-    for j, each in enumerate(second):
-        result[j:] += first[: len(first) - j] * each
-    return result
-
-
-def _normalized(logs: Floats) -> Floats:
-    mass = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(mass / mass.sum(axis=1, keepdims=True))

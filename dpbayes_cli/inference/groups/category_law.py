@@ -39,4 +39,4 @@ class CategoryLaw:
     @property
     def is_overdispersed(self) -> bool:
         """Whether probabilities differ so much between groups that sums over counts must be convolutions."""
-        return self.kappa < self.shape - 1.0
+        return self.kappa < self.shape + 1.0

@@ -18,6 +18,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammaln
 
 from dpbayes_cli.inference.groups.component_noise import REACH_NATS
+from dpbayes_cli.inference.groups.draws import choose, noise_windows
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -60,12 +61,9 @@ class ConvolvedCounts:
         rows, place = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
         self._row_of = place.reshape(observed.shape)
         self._category, values, self._row_tilt = rows.T
-        self._low = np.maximum(values - noise.reach, 0)
-        lengths = np.maximum(values, 0) + noise.reach + 1 - self._low
-        step = np.arange(int(lengths.max()))
-        self._counts = self._low[:, None] + step
-        logs = np.where(step < lengths[:, None], noise.log_pmf(values[:, None] - self._counts), -np.inf)
-        self._log_noise = logs - logs.max(axis=1, keepdims=True)
+        self._counts, self._log_noise = noise_windows(values, noise)
+        self._low = self._counts[:, 0]
+        lengths = np.isfinite(self._log_noise).sum(axis=1)
         self._length = int((lengths[self._row_of].sum(axis=1) - self._k + 1).max())
         self._n_points = next_fast_len(self._length, real=True)
         self._places = self._low[self._row_of].sum(axis=1)[:, None] + np.arange(self._length)
@@ -78,12 +76,13 @@ class ConvolvedCounts:
         return float(logs.sum())
 
     def moments(self, law: CategoryLaw) -> Floats:
-        """Return the means of the probabilities and of their squares, shape (2, n_groups, n_categories)."""
+        """Return means of the probabilities and sizes, and of their squares; see ``CategoryCounts``."""
         each = self._transforms(law)
         before, after = self._products(each), self._products(each, reverse=True)
-        total = np.einsum("gn,gn->g", self._invert(before[-1]), each.weights)
+        masses = self._invert(before[-1]) * each.weights
+        total = np.maximum(masses.sum(axis=1), _LEAST)
         precision, success = law.kappa + self._places, law.a[self._category, None] + self._counts
-        weights, rows, result = each.weights, each.rows, np.empty((2, self._n_groups, self._k))
+        weights, rows, result = each.weights, each.rows, np.empty((2, self._n_groups, self._k + 1))
         for i in range(2):
             weights, rows = weights / (precision + i), rows * (success + i)
             raised, tested = rfft(rows, self._n_points), self._dual(weights)
@@ -95,7 +94,10 @@ class ConvolvedCounts:
                     terms = terms * after[self._k - 2 - j]
                 result[i, :, j] = np.einsum("gw,gw->g", terms.real, tested.real)
                 result[i, :, j] += np.einsum("gw,gw->g", terms.imag, tested.imag)
-        return np.asarray(np.clip(result / np.maximum(total, _LEAST)[:, None], 0.0, 1.0))
+            result[i, :, -1] = (masses * self._places ** (i + 1.0)).sum(axis=1)
+        result /= total[:, None]
+        result[:, :, :-1] = np.clip(result[:, :, :-1], 0.0, 1.0)
+        return result
 
     def draw_counts(self, law: CategoryLaw, rng: np.random.Generator) -> Integers:
         """Draw the latent counts: first their sum, then the last count given the sum, and so on."""
@@ -150,10 +152,3 @@ class ConvolvedCounts:
         if self._n_points % 2 == 0:
             result[:, -1] /= 2.0
         return np.asarray(result)
-
-
-def choose(masses: Floats, rng: np.random.Generator) -> Integers:
-    """Draw a column for each row, with probabilities proportional to masses; rounding errors may be negative."""
-    cumulated = np.cumsum(np.maximum(masses, 0.0), axis=1)
-    level = rng.random(len(masses)) * cumulated[:, -1]
-    return np.asarray(np.minimum((cumulated < level[:, None]).sum(axis=1), masses.shape[1] - 1))

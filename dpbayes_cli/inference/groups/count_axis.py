@@ -11,10 +11,11 @@ interpolated function are then products with fixed weights, one row for each obs
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -25,6 +26,7 @@ STEP, _WIDE_STEP = 0.16, 0.24
 _WIDE_REACH = 100
 _DEGREE = 8
 _CHUNK = 1 << 22
+_SPARSE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class CountAxis:
         nodes: ascending counts, shape (n_nodes,).
         basis: the interpolation of all counts from the first to the last node, shape (n_counts, n_nodes).
         observed: distinct observed counts, ascending, shape (n_observed,).
-        weights: sums over counts s of P(noise = observed - s) f(s) are ``weights @ f(nodes)``, shape (n_observed,
+        kernel: sums over counts s of P(noise = observed - s) f(s) are ``kernel @ f(nodes)``, shape (n_observed,
             n_nodes). Each row is divided by the largest probability of the noise, which is a constant of the row.
         noise: the law of the noise. Counts further than its reach from the observed count, and from 0 if that is
             negative, are neglected.
@@ -44,15 +46,25 @@ class CountAxis:
     nodes: Integers
     basis: csr_array
     observed: Integers
-    weights: Floats
+    kernel: csr_array
     noise: ComponentNoise
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The kernel as a dense matrix."""
+        return np.asarray(self.kernel.toarray())
+
+    @property
+    def sums(self) -> Floats | csr_array:
+        """The kernel in the form with the faster products."""
+        return self.kernel if self.kernel.nnz < _SPARSE * np.prod(self.kernel.shape) else self.weights
 
     def cut(self, n_nodes: int) -> CountAxis:
         """Return the axis with its first nodes only, at least as many as an interpolation needs."""
         n_nodes = max(n_nodes, 2 * _DEGREE)
         nodes = self.nodes[:n_nodes]
         basis = self.basis[: int(nodes[-1] - nodes[0]) + 1, :n_nodes]
-        return CountAxis(nodes, basis, self.observed, np.ascontiguousarray(self.weights[:, :n_nodes]), self.noise)
+        return CountAxis(nodes, basis, self.observed, self.kernel[:, :n_nodes], self.noise)
 
 
 def make_axis(observed: Integers, noise: ComponentNoise) -> CountAxis:
@@ -68,8 +80,8 @@ def make_axis(observed: Integers, noise: ComponentNoise) -> CountAxis:
     basis = interpolation(nodes)
     rows = max(1, _CHUNK // (2 * reach + 1))
     pieces = [observed[i : i + rows] for i in range(0, len(observed), rows)]
-    weights = [(_kernel_rows(piece, noise, nodes) @ basis).toarray() for piece in pieces]
-    return CountAxis(nodes, basis, observed, np.concatenate(weights), noise)
+    kernel = vstack([_kernel_rows(piece, noise, nodes) @ basis for piece in pieces], format="csr")
+    return CountAxis(nodes, basis, observed, csr_array(kernel), noise)
 
 
 def spaced_counts(smallest: int, largest: int, step: float) -> Integers:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import normalize_rows
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.hyperparameters import find_mode, sample_density
@@ -45,13 +46,11 @@ if TYPE_CHECKING:
 _PILOT_GROUPS = 200
 """The first search for the hyperparameters reads at most this many groups."""
 _PILOT_POINTS, _REFINING_POINTS = 64, 16
+_MOST_FITTED, _ROUGH_STEP = 2000, 3
 _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
 _FEWEST_POINTS, _MOST_POINTS = 64, 4096
 _LEAST_ESS_SHARE = 0.5
-_SMALL_CHANGE, _MOST_GROUPS = 0.03, 0.95
-"""Nodes are placed anew until the posterior sds of most groups change by less than this share."""
-_MAX_REFINEMENTS = 3
 _ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
 """Added to a rough guess of (log mean, log shape) of the sizes, to get laws that are wide enough."""
 _SMALLER = np.array([[-1.0, -1.0], [-2.5, -1.0], [-2.5, 1.0]])
@@ -71,42 +70,49 @@ def fit_sums(
 ) -> SumFit:
     """Return the nodes of each group, and weighted draws of the hyperparameters; see ``infer_grouped_sums``.
 
+    If there are more than 2,000 groups, the hyperparameters are inferred from 1,000 to 2,000 evenly chosen ones.
+
     Args:
         share: the share of the usual number of draws, if several posteriors will be averaged.
     """
     moments = RecordMoments(outcome)
-    numbers, size_law, coordinates = _first_nodes(observation, moments)
-    pilot = _pilot_groups(len(coordinates))
-    likelihood = SumLikelihood(
-        replace(observation, observed=observation.observed[pilot]),
-        outcome,
-        moments,
-        pooling,
-        numbers[pilot],
-        coordinates[pilot],
-    )
+    pilot = part_of(observation, _PILOT_GROUPS)
+    numbers, size_law, coordinates = _first_nodes(pilot, moments)
+    likelihood = SumLikelihood(pilot, outcome, moments, pooling, numbers, coordinates)
     starts = _starts(observation, moments, size_law, pooling)
     sample = sample_density(likelihood.log_posterior, starts, _PILOT_POINTS, _PILOT_POINTS / 4, rng)
-    if pilot.step > 1:
-        likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
-    size = int(np.clip(share * _MAX_EVALUATIONS // len(numbers), _FEWEST_POINTS, _MOST_POINTS))
-    points = sample.thin(_REFINING_POINTS, rng)
-    masses = likelihood.masses(points)
-    for _ in range(_MAX_REFINEMENTS):
-        _, sds = weighted_moments(likelihood.coordinates, masses)
-        coordinates = refined_coordinates(moments, likelihood.coordinates, masses)
-        likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
-        masses = likelihood.masses(points)
-        change = sds / weighted_moments(coordinates, masses)[1]
-        if np.quantile(np.abs(change - 1.0), _MOST_GROUPS) < _SMALL_CHANGE:
-            break
+    some = part_of(observation, _MOST_FITTED)
+    fit = extend_fit(SumFit(likelihood, outcome, moments, pooling, sample), some, rng)
+    size = int(np.clip(share * _MAX_EVALUATIONS // len(some.observed), _FEWEST_POINTS, _MOST_POINTS))
     starts = (sample.weights @ sample.points)[None]
-    sample = sample_density(likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng)
-    return SumFit(likelihood, outcome, moments, pooling, sample)
+    sample = sample_density(fit.likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng)
+    fit = replace(fit, sample=sample)
+    return fit if len(some.observed) == len(observation.observed) else extend_fit(fit, observation, rng)
 
 
-def _pilot_groups(n_groups: int) -> slice:
-    return slice(None, None, max(1, n_groups // _PILOT_GROUPS))
+def part_of(observation: NoisyGroups, most: int) -> NoisyGroups:
+    """Return evenly chosen groups, at least half as many as ``most``, or all groups if these are fewer."""
+    return replace(observation, observed=observation.observed[:: -(-len(observation.observed) // most)])
+
+
+def extend_fit(fit: SumFit, observation: NoisyGroups, rng: np.random.Generator) -> SumFit:
+    """Return the nodes of all groups of a release, given a fit to some of them.
+
+    The nodes of the coordinates are placed twice: for a normal approximation of each group's posterior, and where the
+    posterior on these first nodes is large. Three times as many nodes would move the ends of intervals by less than
+    0.08 posterior standard deviations in any of 300 groups, and by less than 0.03 on average, at epsilon 0.1 to 5.
+    """
+    points = fit.sample.thin(_REFINING_POINTS, rng)
+    sizes = points[:, -2:].mean(axis=0), points[:, -2:].std(axis=0)
+    pooled = fit.pooling == "partial"
+    spread = 2.0 * float(np.exp(points[:, 1].mean())) if pooled else fit.moments.spread / 2.0
+    fewest = 0 if fit.likelihood.published is None else 1
+    numbers, coordinates = _nodes_given_sizes(observation, fit.moments, *sizes, fewest, spread)
+    rough = numbers[:, [*range(0, numbers.shape[1] - 1, _ROUGH_STEP), -1]]
+    likelihood = SumLikelihood(observation, fit.outcome, fit.moments, fit.pooling, rough, coordinates)
+    coordinates = refined_coordinates(fit.moments, coordinates, likelihood.masses(points[::_ROUGH_STEP]))
+    likelihood = SumLikelihood(observation, fit.outcome, fit.moments, fit.pooling, numbers, coordinates)
+    return replace(fit, likelihood=likelihood)
 
 
 def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, pooling: Pooling) -> Floats:
@@ -122,17 +128,15 @@ def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, 
 
 def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floats, Floats, Floats]:
     """Return nodes of the sizes, (log mean, log shape) given the noisy sizes alone, and nodes of the coordinates."""
-    noise, steps = observation.noise, moments.steps
-    sums, sizes = observation.observed.T.astype(np.float64)
+    noise, steps, sizes = observation.noise, moments.steps, observation.observed[:, 1].astype(np.float64)
     guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))
-    pilot = _pilot_groups(len(sizes))
     published = None if observation.threshold is None else PublishedSizes(observation.threshold)
     fewest, roughly, starts = 0, _ROUGHLY, guess[None]
     if published is not None:  # groups with few records are missing
         fewest, roughly = 1, np.concatenate([_ROUGHLY, _SMALLER])
         starts = guess + np.concatenate([_ROUGHLY[:1], _SMALLER])
-    numbers = number_nodes(noise, steps, sizes[pilot], guess + roughly, fewest)
-    weights = log_size_weights(noise, steps, sizes[pilot], numbers)
+    numbers = number_nodes(noise, steps, sizes, guess + roughly, fewest)
+    weights = log_size_weights(noise, steps, sizes, numbers)
 
     def log_density(points: Floats) -> Floats:
         with np.errstate(all="ignore"):
@@ -144,11 +148,26 @@ def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floa
         return np.asarray(finite + log_size_prior(points[:, 0], points[:, 1]))
 
     size_law, precision = find_mode(log_density, starts)
-    doubt = 2.0 * np.sqrt(np.diag(np.linalg.inv(precision)))
-    laws = size_law + doubt * np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, -1.0]])
+    doubt = np.sqrt(np.diag(np.linalg.inv(precision)))
+    numbers, coordinates = _nodes_given_sizes(observation, moments, size_law, doubt, fewest, moments.spread / 2.0)
+    return numbers, size_law, coordinates
+
+
+def _nodes_given_sizes(
+    observation: NoisyGroups, moments: RecordMoments, size_law: Floats, doubt: Floats, fewest: int, spread: float
+) -> tuple[Floats, Floats]:
+    """Return nodes of the sizes and of the coordinates.
+
+    Args:
+        observation, moments: the groups.
+        size_law, doubt: log mean and log shape of the sizes, and their standard deviations.
+        fewest: the smallest possible number of records.
+        spread: the assumed standard deviation of the groups' coordinates.
+    """
+    noise, steps = observation.noise, moments.steps
+    sums, sizes = observation.observed.T.astype(np.float64)
+    laws = size_law + 2.0 * doubt * np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, -1.0]])
     numbers = number_nodes(noise, steps, sizes, laws, fewest)
-    log_mass = log_size_weights(noise, steps, sizes, numbers) + log_sizes(numbers, *np.exp(size_law))
-    mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
-    mass /= mass.sum(axis=1, keepdims=True)
+    mass = normalize_rows(log_size_weights(noise, steps, sizes, numbers) + log_sizes(numbers, *np.exp(size_law)))
     mean, sd = weighted_moments(numbers, mass)
-    return numbers, size_law, first_coordinates(moments, noise, sums, mean, sd**2, moments.spread / 2.0)
+    return numbers, first_coordinates(moments, noise, sums, mean, sd**2, spread)

@@ -1,4 +1,4 @@
-"""Infer the category probabilities of groups from noisy counts of three or more categories.
+"""Infer the category probabilities of groups from noisy counts of several categories.
 
 Model: phi has the stated Dirichlet prior, and 1 / (1 + kappa) has the prior of the correlation with two categories
 (``binary``). The probabilities of a group are Dirichlet(phi kappa). Without pooling, they have the stated prior. The
@@ -6,10 +6,10 @@ latent counts of all categories are summed out (``category_counts``). The coordi
 log phi plus an arbitrary number s, logit 1 / (1 + kappa), log mean and log shape of the sizes; without pooling, the
 last two. So that the density is proper, s is normal.
 
-Means and standard deviations of groups are averages over draws of the hyperparameters, which are inferred from all
-groups, or from 2,000 evenly chosen ones. Quantiles are those of Beta laws with these means and standard deviations,
-with a correction: that of the posterior of one category given its count and the sum of all others (``pair_summary``).
-The numbers of records are those given these two.
+Moments of groups are averages over draws of the hyperparameters, which are inferred from all groups, or from 2,000
+evenly chosen ones. Quantiles are those of Beta laws with these means and standard deviations. If the noise is not small
+compared with the counts of a group, they are corrected: the correction is that of the posterior of one category given
+its count and the sum of all others (``pair_summary``).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dpbayes_cli.inference.groups.category_counts import CategoryCounts
 from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.count_tables import CountLaw
+from dpbayes_cli.inference.groups.draws import draw_dirichlet
 from dpbayes_cli.inference.groups.group_blocks import group_blocks
 from dpbayes_cli.inference.groups.grouped_counts import counts_method, hyperparameter_names, spread_of_groups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
@@ -53,7 +54,10 @@ _START_KAPPAS = (3.0, 30.0, 300.0)
 _SHIFT_SD = 0.2
 _MOST_KAPPA = 2000.0
 """A larger kappa is taken as this number."""
-_FIRST_DRAWS, _MOST_DRAWS, _CDF_DRAWS, _MONTE_CARLO = 32, 512, 32, 0.02
+_FIRST_DRAWS, _MOST_DRAWS, _MONTE_CARLO = 32, 512, 0.02
+_CDF_DRAWS, _CDF_MONTE_CARLO = (8, 32), 0.03
+_NEARLY_EXACT = 20.0
+"""Counts above this multiple of the variance of their noise are nearly exact: a Beta law needs no correction."""
 _GROUP_DRAWS = 100_000
 """Moments are computed for about this many pairs of a group and a draw, or for ``_FIRST_DRAWS``."""
 
@@ -72,13 +76,17 @@ class CategoryPrior:
     pooled: bool
     spread: float
 
-    def law(self, point: Floats) -> CategoryLaw:
-        """Return the hyperparameters at a point."""
-        rho, mean, shape = np.clip(point[-3:] if self.pooled else [0.0, *point], -LARGEST[1:], LARGEST[1:]).tolist()
-        a = self.concentration
-        if self.pooled:
-            a = np.maximum(softmax(point[:-3]) * min(np.exp(-rho), _MOST_KAPPA), 1e-10)
-        return CategoryLaw(a, float(np.exp(mean)), float(np.exp(shape)))
+    def laws(self, points: Floats) -> list[CategoryLaw]:
+        """Return the hyperparameters at points."""
+        return [CategoryLaw(*each) for each in zip(*self.values(points), strict=True)]
+
+    def values(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return ``CategoryLaw.a`` at points, shape (n, n_categories), and the means and shapes of the sizes."""
+        mean, shape = np.exp(np.clip(points[:, -2:], -LARGEST[2:], LARGEST[2:])).T
+        if not self.pooled:
+            return np.tile(self.concentration, (len(points), 1)), mean, shape
+        kappa = np.minimum(np.exp(-np.clip(points[:, -3], -LARGEST[1], LARGEST[1])), _MOST_KAPPA)
+        return np.maximum(softmax(points[:, :-3], axis=1) * kappa[:, None], 1e-10), mean, shape
 
     def log_density(self, points: Floats) -> Floats:
         """Return the log prior density of points, up to a constant."""
@@ -107,20 +115,19 @@ def infer_categories(
     counts = CategoryCounts(observed, component_noise(observation.noise, 1))
     published = None if observation.threshold is None else PublishedSizes(observation.threshold)
     sample = _sample(observation, observed, prior, published, rng)
-    laws = [prior.law(point) for point in rng.permutation(sample.thin(_MOST_DRAWS, rng))]
-    moments, n_draws = _moments(counts, laws)
-    names = range(observed.shape[1])
-    summaries = [_summarize(observation, observed, k, moments[:, :, k], n_draws, laws[:_CDF_DRAWS]) for k in names]
+    laws = prior.laws(rng.permutation(sample.thin(_MOST_DRAWS, rng)))
+    moments, n_draws, n_few = _moments(counts, laws)
+    names = range(observed.shape[1] if observed.shape[1] > 2 else 1)
+    summaries = [_summarize(observation, observed, k, moments, n_draws, laws[:n_few]) for k in names]
     means, sds = (np.stack([getattr(each, name) for each in summaries], axis=1) for name in ("means", "sds"))
     draws, new_group = _hyperparameters(prior, sample, means, sds, published is not None, samples, rng)
 
     def draw(size: int, generator: np.random.Generator) -> Floats:
-        result = np.empty((size, *observed.shape))
-        points = sample.resample(size, generator)
+        result = np.empty((size, len(observed), len(names)))
+        drawn = prior.laws(sample.resample(size, generator))
         for groups, part in counts.parts():
-            for i, point in enumerate(points):
-                law = prior.law(point)
-                result[i, groups] = part.draw(law, generator)
+            for i, law in enumerate(drawn):
+                result[i, groups] = part.draw(law, generator)[:, : len(names)]
         return result
 
     return GroupedPosterior(
@@ -151,11 +158,9 @@ def _sample(
     counts = CategoryCounts(observed[some], component_noise(observation.noise, 1))
 
     def log_density(points: Floats) -> Floats:
-        laws = [prior.law(point) for point in points]
-        result = prior.log_density(points) + [counts.log_likelihood(law) for law in laws]
+        result = prior.log_density(points) + [counts.log_likelihood(law) for law in prior.laws(points)]
         if published is not None:
-            sizes = np.array([(law.mean, law.shape) for law in laws])
-            result = result - len(some) * published.log_probability(*sizes.T)
+            result = result - len(some) * published.log_probability(*prior.values(points)[1:])
         return np.nan_to_num(result, nan=-1e300, neginf=-1e300)
 
     starts = prior.starts(observed[some], observed.shape[1] * observation.noise.variance)
@@ -163,10 +168,12 @@ def _sample(
     return sample_density(log_density, starts, n_points, _LEAST_ESS_SHARE * n_points, rng)
 
 
-def _moments(counts: CategoryCounts, laws: list[CategoryLaw]) -> tuple[Floats, int]:
-    """Return means of theta, theta^2 and E[theta | hyperparameters]^2 over draws, (3, n_groups, n_categories).
+def _moments(counts: CategoryCounts, laws: list[CategoryLaw]) -> tuple[Floats, int, int]:
+    """Return means of theta, theta^2 and E[theta | hyperparameters]^2 over draws, (3, n_groups, n_categories + 1).
 
-    If the means vary much with the hyperparameters, more draws are used; their number is returned, too.
+    The last rows of the last axis are those of the numbers of records.
+    If the means vary much with the hyperparameters, more draws are used. Their number is returned, too, and the number
+    of draws that corrections of quantiles need.
     """
     parts = list(counts.parts())
 
@@ -183,7 +190,7 @@ def _moments(counts: CategoryCounts, laws: list[CategoryLaw]) -> tuple[Floats, i
     most = min(_MOST_DRAWS, _GROUP_DRAWS // mean.shape[0])
     if (wanted := min(most, int((spread / _MONTE_CARLO) ** 2))) > n_draws:
         sums, n_draws = sums + total(laws[n_draws:wanted]), wanted
-    return sums / n_draws, n_draws
+    return sums / n_draws, n_draws, int(np.clip((spread / _CDF_MONTE_CARLO) ** 2, *_CDF_DRAWS))
 
 
 def _summarize(
@@ -197,19 +204,23 @@ def _summarize(
     """Return the summaries of the probabilities of one category; moments are those of ``_moments``."""
     noises = component_noise(observation.noise, 1), component_noise(observation.noise, observed.shape[1] - 1)
     pairs = np.stack([observed[:, category], observed.sum(axis=1) - observed[:, category]], axis=1)
+    rows = np.concatenate([moments[:, :, category], moments[:2, :, -1]])
     a, kappa = np.array([(law.a[category], law.kappa) for law in laws]).T
+    is_rough = np.any(pairs < _NEARLY_EXACT * np.array([noise.variance for noise in noises]), axis=1)
+    if not is_rough.any():
+        return summarize_rows(rows, n_draws, a / kappa)
     law = CountLaw(a, kappa - a, *np.array([(law.mean, law.shape) for law in laws]).T)
-    blocks = group_blocks(pairs, noises, may_be_empty=observation.threshold is None).trimmed(law)
-    rows = blocks.gather([moment_rows(each, law).T for each in blocks.pairs]).T
-    places = quantile_places(rows)
+    blocks = group_blocks(pairs[is_rough], noises, may_be_empty=observation.threshold is None).trimmed(law)
+    few = blocks.gather([moment_rows(each, law).T for each in blocks.pairs]).T
+    places = quantile_places(few)
     cdf = [
         distribution_functions(each, law, places, a / kappa)[0]
         if each.grid.is_small
         else beta_cdf(moment_rows(each, law), places)
         for each in blocks.pairs
     ]
-    functions = DistributionFunctions(rows, places, blocks.gather([each.T for each in cdf]).T)
-    return summarize_rows(np.concatenate([moments, rows[3:]]), n_draws, a / kappa, functions)
+    functions = DistributionFunctions(few, places, blocks.gather([each.T for each in cdf]).T)
+    return summarize_rows(rows, n_draws, a / kappa, functions, is_rough)
 
 
 def _hyperparameters(
@@ -222,15 +233,13 @@ def _hyperparameters(
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """Return draws of the means, the standard deviations and the mean size, and the probabilities of a new group."""
-    points = sample.resample(size, rng)
-    laws = [prior.law(point) for point in points]
-    mean, shape = np.array([(law.mean, law.shape) for law in laws]).T
+    a, mean, shape = prior.values(sample.resample(size, rng))
+    n_parts = means.shape[1]
     records = (mean_of_nonempty(mean, shape) if are_found else mean)[:, None]
     if not prior.pooled:
-        new = rng.dirichlet(prior.concentration, size)
+        new = rng.dirichlet(prior.concentration, size)[:, :n_parts]
         return np.concatenate([*spread_of_groups(means, sds, size, rng), records], axis=1), new
-    a = np.array([law.a for law in laws])
     kappa = a.sum(axis=1, keepdims=True)
-    phi, gammas = a / kappa, rng.standard_gamma(a) + 1e-300
+    phi = (a / kappa)[:, :n_parts]
     draws = np.concatenate([phi, np.sqrt(phi * (1.0 - phi) / (1.0 + kappa)), records], axis=1)
-    return draws, gammas / gammas.sum(axis=1, keepdims=True)
+    return draws, draw_dirichlet(a, rng)[:, :n_parts]

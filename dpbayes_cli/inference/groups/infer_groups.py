@@ -10,6 +10,9 @@ from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Poo
 if TYPE_CHECKING:
     import numpy as np
 
+_LARGE_COUNT, _MANY_GROUPS = 1500, 20_000
+"""Tables of pairs of counts are slow, if counts of two categories are larger than this and few groups share them."""
+
 
 def infer_groups(
     observation: NoisyGroups, pooling: Pooling, samples: int, rng: np.random.Generator
@@ -44,7 +47,8 @@ def _infer_counts(
         from dpbayes_cli.inference.groups.nested_categories import infer_nested_categories
 
         return infer_nested_categories(observation, outcome, observation.parents, samples, rng)
-    if len(outcome.concentration) > 2:
+    is_slow = observation.observed.max() > _LARGE_COUNT and len(observation.observed) < _MANY_GROUPS
+    if len(outcome.concentration) > 2 or (is_slow and observation.threshold is None):
         from dpbayes_cli.inference.groups.infer_categories import infer_categories
 
         return infer_categories(observation, outcome, pooling, samples, rng)

@@ -3,11 +3,16 @@
 Given the standard deviation within groups, the noisy sums and sizes have the posterior of ``grouped_sums``. Their
 evidence, the density of the total of the noisy sums of squares (``squares``) and the prior give the posterior density
 of the standard deviation. It is computed at a few nodes that are evenly spaced on the log scale, and posteriors are
-averaged over them.
+averaged over them. A node near another one takes its nodes of sizes and coordinates, and its draws of the
+hyperparameters, with new weights.
+
+If there are more than 1,000 groups, this is done for 500 to 1,000 evenly chosen ones. The posteriors of all groups are
+then those given the most probable node, because the standard deviation within groups is well known.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +22,9 @@ from scipy.interpolate import CubicSpline
 from dpbayes_cli.base.numeric import normalize
 from dpbayes_cli.core.noisy_observation import GroupedMoments, GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
-from dpbayes_cli.inference.groups.grouped_sums import fit_sums
+from dpbayes_cli.inference.groups.grouped_sums import extend_fit, fit_sums, part_of
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
+from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.squares import SquareTotal
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior
@@ -26,16 +32,19 @@ from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_POINTS, _PILOT_POINTS = 128, 16
-"""The numbers of points of hyperparameters that are weighted by the sums of squares, and of those of a pilot."""
+_POINTS, _FEWEST_POINTS, _PILOT_POINTS = 25_600, 48, 8
+"""A node weights about ``_POINTS`` pairs of a group and a point of hyperparameters, and those of a pilot few points."""
+_MOST_POINTS = 128
 _SHARE = 0.25
 """The share of the usual number of draws of hyperparameters at each node."""
-_PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS, _FULL_NODES = 100, 9, 6, 5
+_MOST_GROUPS, _PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS, _FULL_NODES = 1000, 100, 9, 6, 3
 _RANGE = np.array([1e-4, 1.0 - 1e-4])
 """The levels of the quantiles of the prior between which the standard deviation is searched."""
 _SPACING, _REACH, _MOST_NODES = 1.0, 2.5, 24
 """The nodes are one posterior standard deviation apart, and reach to 2.5 of these; more are added while the last ones
 matter."""
+_NEAR = 0.3
+"""Nodes this near to each other, on the log scale, share draws of the hyperparameters."""
 _NEGLIGIBLE = 0.01
 _GRID = 2001
 
@@ -59,9 +68,13 @@ class _Groups:
     def __len__(self) -> int:
         return len(self._observation.observed)
 
-    def part(self, groups: slice) -> _Groups:
-        part = replace(self._observation, observed=self._observation.observed[groups])
-        return _Groups(part, self._outcome, self.pooling)
+    def part(self, most: int) -> _Groups:
+        """Return evenly chosen groups, at least half as many as ``most``, or all groups if these are fewer."""
+        return _Groups(part_of(self._observation, most), self._outcome, self.pooling)
+
+    @property
+    def sums(self) -> NoisyGroups:
+        return self._sums
 
     @property
     def range(self) -> Floats:
@@ -77,26 +90,33 @@ class _Groups:
         """Return the posterior given the noisy sums and sizes, and the standard deviation."""
         return fit_sums(*self._given(float(np.exp(log_sd))), self.pooling, rng, _SHARE)
 
-    def node(self, log_sd: float, rng: np.random.Generator) -> _Node:
-        """Return the posterior given everything that was released, and the standard deviation."""
-        fit = self.fit(log_sd, rng)
-        points = fit.sample.thin(_POINTS, rng)
-        weights = self._squares(log_sd, fit).log_density(points)
-        total = float(np.logaddexp.reduce(weights)) + fit.sample.log_mass + self._log_prior(log_sd, fit)
-        return _Node(fit, WeightedPoints(points, normalize(weights)), total)
+    def nodes(self, log_sds: Floats, reference: SumFit, size: int, rng: np.random.Generator) -> list[_Node]:
+        """Return posteriors given everything that was released, and standard deviations.
 
-    def log_densities(self, log_sds: Floats, reference: SumFit, rng: np.random.Generator) -> Floats:
-        """Return rough log posterior densities of log standard deviations, up to a constant, from one posterior."""
-        points = reference.sample.thin(_PILOT_POINTS, rng)
-        before, result = reference.likelihood.log_posterior(points), []
+        Args:
+            log_sds: the logs of the standard deviations.
+            reference: the posterior given sums and sizes, and a standard deviation near these.
+            size: how many draws of its hyperparameters to weight.
+            rng: the generator.
+        """
+        points, result = reference.sample.thin(size, rng), []
+        before = reference.likelihood.log_posterior(points)
         for log_sd in log_sds.tolist():
             observation, outcome = self._given(float(np.exp(log_sd)))
-            moments, nodes = type(reference.moments)(outcome), reference.likelihood
-            likelihood = SumLikelihood(observation, outcome, moments, self.pooling, nodes.numbers, nodes.coordinates)
+            moments, old = RecordMoments(outcome), reference.likelihood
+            likelihood = SumLikelihood(observation, outcome, moments, self.pooling, old.numbers, old.coordinates)
             fit = replace(reference, likelihood=likelihood, outcome=outcome, moments=moments)
             change = likelihood.log_posterior(points) - before + self._squares(log_sd, fit).log_density(points)
-            result.append(float(np.logaddexp.reduce(change)) + self._log_prior(log_sd, fit))
-        return np.asarray(np.nan_to_num(np.array(result), nan=-1e300, neginf=-1e300))
+            change = np.nan_to_num(change, nan=-1e300, neginf=-1e300)
+            total = float(np.logaddexp.reduce(change)) - math.log(size) + reference.sample.log_mass
+            sample = WeightedPoints(points, normalize(change))
+            result.append(_Node(fit, sample, total + self._log_prior(log_sd, fit)))
+        return result
+
+    def log_densities(self, log_sds: Floats, center: float, rng: np.random.Generator) -> Floats:
+        """Return rough log posterior densities of log standard deviations, from the posterior given one of them."""
+        nodes = self.nodes(log_sds, self.fit(center, rng), _PILOT_POINTS, rng)
+        return np.array([node.log_density for node in nodes])
 
     def _squares(self, log_sd: float, fit: SumFit) -> SquareTotal:
         return SquareTotal(self._observation, self._outcome, float(np.exp(log_sd)), fit)
@@ -115,13 +135,18 @@ def infer_grouped_moments(
 ) -> GroupedPosterior:
     """Return the posterior of the mean of each group; see ``infer_groups``."""
     groups = _Groups(observation, outcome, pooling)
-    places, nodes = _nodes(groups, rng)
+    few = groups.part(_MOST_GROUPS)
+    places, nodes = _nodes(few, rng)
     densities = np.array([node.log_density for node in nodes])
     weights = normalize(densities)
     posteriors = [SumPosterior(node.fit, node.sample, rng) for node in nodes]
     order = np.argsort(-weights)
-    main = posteriors[order[0]]
-    main.combine([posteriors[k] for k in order[1:]], weights[order])
+    main = posteriors[int(order[0])]
+    if len(few) < len(groups):
+        best = nodes[int(order[0])]
+        main = SumPosterior(extend_fit(replace(best.fit, sample=best.sample), groups.sums, rng), best.sample, rng)
+    else:
+        main.combine([posteriors[k] for k in order[1:]], weights[order])
 
     def choose(size: int, generator: np.random.Generator) -> tuple[Floats, list[np.ndarray]]:
         """Draw log standard deviations, and divide the draws among the nodes next to them."""
@@ -131,8 +156,10 @@ def infer_grouped_moments(
         return log_sd, [np.flatnonzero(near == k) for k in range(len(places))]
 
     def draw(size: int, generator: np.random.Generator) -> Floats:
+        if len(few) < len(groups):
+            return main.draw(size, generator)
         _, chosen = choose(size, generator)
-        result = np.empty((size, len(groups), 1))
+        result: Floats = np.empty((size, len(groups), 1))
         for posterior, rows in zip(posteriors, chosen, strict=True):
             if len(rows):
                 result[rows] = posterior.draw(len(rows), generator)
@@ -160,33 +187,39 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
     """Return evenly spaced log standard deviations where their posterior is, and the posteriors given them."""
     low, high = groups.range
     center, sd = _pilot(groups, rng)
-    step = _SPACING * sd
+    step, size = _SPACING * sd, int(np.clip(_POINTS // len(groups), _FEWEST_POINTS, _MOST_POINTS))
+    references: dict[int, SumFit] = {}
+
+    def add(places: Floats) -> None:
+        for place in places.tolist():
+            k = round((place - center) / (2.0 * _NEAR))
+            if k not in references:
+                references[k] = groups.fit(center + 2.0 * _NEAR * k, rng)
+            nodes[place] = groups.nodes(np.array([place]), references[k], size, rng)[0]
+
+    nodes: dict[float, _Node] = {}
     places = np.arange(-_REACH, _REACH + 0.1) * step + center
-    places = places[(places >= low - step) & (places <= high + step)]
-    nodes = {place: groups.node(place, rng) for place in places.tolist()}
+    add(places[(places >= low - step) & (places <= high + step)])
     while len(nodes) < _MOST_NODES:
-        ends = sorted(nodes)
-        weights = normalize(np.array([nodes[place].log_density for place in ends]))
-        more = []
-        if weights[0] > _NEGLIGIBLE and ends[0] - step > low - step:
-            more.append(ends[0] - step)
-        if weights[-1] > _NEGLIGIBLE and ends[-1] + step < high + step:
-            more.append(ends[-1] + step)
-        if not more:
+        ends = np.array(sorted(nodes))
+        weights = normalize(np.array([nodes[place].log_density for place in ends.tolist()]))
+        more = np.array([ends[0] - step, ends[-1] + step])
+        more = more[(weights[[0, -1]] > _NEGLIGIBLE) & (more > low - step) & (more < high + step)]
+        if not len(more):
             break
-        nodes |= {place: groups.node(place, rng) for place in more}
-    ends = sorted(nodes)
-    return np.array(ends), [nodes[place] for place in ends]
+        add(more)
+    ends = np.array(sorted(nodes))
+    return ends, [nodes[place] for place in ends.tolist()]
 
 
 def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float]:
     """Return the approximate posterior mean and standard deviation of the log standard deviation."""
-    few = groups.part(slice(None, None, max(1, len(groups) // _PILOT_GROUPS)))
+    few = groups.part(_PILOT_GROUPS)
     low, high = groups.range.tolist()
     center, reach, sd = (low + 3.0 * high) / 4.0, (high - low) / 2.0, high - low
     for _ in range(_MAX_PILOTS):
         grid = np.linspace(max(low, center - reach), min(high, center + reach), _PILOT_NODES)
-        weights = normalize(few.log_densities(grid, few.fit(center, rng), rng))
+        weights = normalize(few.log_densities(grid, center, rng))
         center, gap = float(weights @ grid), grid[1] - grid[0]
         sd = float(np.sqrt(weights @ (grid - center) ** 2))
         if sd > gap:
@@ -195,8 +228,8 @@ def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float]:
         reach = 3.5 * sd
     if len(few) == len(groups):
         return center, sd
-    away = sd * np.linspace(-2.0, 2.0, _FULL_NODES)
-    curve = np.polyfit(away, groups.log_densities(center + away, groups.fit(center, rng), rng), 2)
+    away = sd * np.linspace(-1.5, 1.5, _FULL_NODES)
+    curve = np.polyfit(away, groups.log_densities(center + away, center, rng), 2)
     if curve[0] >= 0.0:
         return center, sd
     peak = float(np.clip(-curve[1] / (2.0 * curve[0]), away[0], away[-1]))

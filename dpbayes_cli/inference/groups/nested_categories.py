@@ -14,6 +14,7 @@ from dpbayes_cli.inference.groups.binary import BinaryPrior
 from dpbayes_cli.inference.groups.category_counts import CategoryCounts
 from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.component_noise import component_noise
+from dpbayes_cli.inference.groups.draws import draw_dirichlet
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, LargerSummary
 from dpbayes_cli.inference.groups.hyperparameters import ess_warnings
 from dpbayes_cli.inference.groups.nested_counts import NestedCounts, infer_nested_counts
@@ -84,17 +85,11 @@ def _hyperparameters(parts: list[Part], size: int, rng: np.random.Generator) -> 
     within = between * nu / (1.0 + kappa)
     draws = np.concatenate([phi, np.sqrt(within), np.sqrt(between), np.exp(points[:, 3, :1])], axis=1)
     if len(parts) == 1:
-        location = _probabilities(rng, np.concatenate([phi, 1.0 - phi], axis=1) * nu)
-        return draws, _probabilities(rng, location * kappa)[:, :1]
+        location = draw_dirichlet(np.concatenate([phi, 1.0 - phi], axis=1) * nu, rng)
+        return draws, draw_dirichlet(location * kappa, rng)[:, :1]
     nu, kappa = (np.exp(np.log(each).mean(axis=1, keepdims=True)) for each in (nu, kappa))
-    location = _probabilities(rng, phi / phi.sum(axis=1, keepdims=True) * nu)
-    return draws, _probabilities(rng, location * kappa)
-
-
-def _probabilities(rng: np.random.Generator, concentration: Floats) -> Floats:
-    """Draw from Dirichlet laws, one in each row."""
-    gammas = rng.standard_gamma(np.maximum(concentration, 1e-10)) + 1e-300
-    return np.asarray(gammas / gammas.sum(axis=1, keepdims=True))
+    location = draw_dirichlet(phi / phi.sum(axis=1, keepdims=True) * nu, rng)
+    return draws, draw_dirichlet(location * kappa, rng)
 
 
 def _draw(

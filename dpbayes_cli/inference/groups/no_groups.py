@@ -6,6 +6,7 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedSums
 from dpbayes_cli.inference.groups.binary import draw_correlations
+from dpbayes_cli.inference.groups.draws import draw_dirichlet
 from dpbayes_cli.inference.groups.grouped_counts import hyperparameter_names
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
@@ -30,8 +31,7 @@ def prior_of_groups(
             correlation = np.full((samples, 1), 1.0 / (1.0 + concentration.sum()))
         mean = drawn[:, :n_parts]
         sd = np.sqrt(mean * (1.0 - mean) * correlation)
-        gammas = rng.standard_gamma(drawn * (1.0 / correlation - 1.0)) + 1e-300
-        new = (gammas / gammas.sum(axis=1, keepdims=True))[:, :n_parts] if pooled else mean
+        new = draw_dirichlet(drawn * (1.0 / correlation - 1.0), rng)[:, :n_parts] if pooled else mean
     else:
         law, moments, n_parts = outcome.law, RecordMoments(outcome), 1
         center = np.clip(law.draw_prior(samples, rng)[:, 0], *moments.prior_range)

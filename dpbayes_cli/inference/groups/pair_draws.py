@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.inference.groups.count_tables import CountLaw
+from dpbayes_cli.inference.groups.draws import choose, noise_windows
 from dpbayes_cli.inference.groups.noisy_pairs import NoisyPairs
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.inference.groups.count_axis import CountAxis
+    from dpbayes_cli.base.numeric import Floats
 
 _CHUNK = 1 << 21
 
@@ -34,29 +34,13 @@ def draw_probabilities(pairs: NoisyPairs, law: CountLaw, rng: np.random.Generato
     for start in range(0, len(result), rows):
         pair = pairs.pair_of[start : start + rows]
         first, second = pairs.first[pair], pairs.second[pair]
-        s_range, s_noise = _windows(pairs.successes, first)
-        s = _choose(s_range, s_noise * by_s[s_range - first_s, second[:, None]], rng)
-        f_range, f_noise = _windows(pairs.failures, second)
-        logs = by_f[f_range - first_f] + by_n[s[:, None] + f_range - pairs.grid.least]
-        f = _choose(f_range, f_noise * np.exp(logs - logs.max(axis=1, keepdims=True)), rng)
+        window, logs = noise_windows(pairs.successes.observed[first], pairs.successes.noise)
+        window = np.minimum(window, pairs.successes.nodes[-1])
+        masses = np.exp(logs) * by_s[window - first_s, second[:, None]]
+        s = window[:, 0] + choose(masses, rng)
+        window, logs = noise_windows(pairs.failures.observed[second], pairs.failures.noise)
+        window = np.minimum(window, pairs.failures.nodes[-1])
+        logs += by_f[window - first_f] + by_n[s[:, None] + window - pairs.grid.least]
+        f = window[:, 0] + choose(np.exp(logs - logs.max(axis=1, keepdims=True)), rng)
         result[start : start + rows] = rng.beta(law.a[0] + s, law.b[0] + f)
     return result
-
-
-def _windows(axis: CountAxis, index: Integers) -> tuple[Integers, Floats]:
-    """Return the counts near observed counts and the probabilities of the noise; counts out of range have weight 0."""
-    observed = axis.observed[index]
-    low = np.maximum(observed - axis.noise.reach, 0)
-    lengths = np.maximum(observed, 0) + axis.noise.reach - low + 1
-    counts = low[:, None] + np.arange(int(lengths.max()))
-    inside = np.arange(counts.shape[1]) < lengths[:, None]
-    logs = np.where(inside, axis.noise.log_pmf(observed[:, None] - counts), -np.inf)
-    return np.minimum(counts, axis.nodes[-1]), np.exp(logs - logs.max(axis=1, keepdims=True))
-
-
-def _choose(values: Integers, weights: Floats, rng: np.random.Generator) -> Integers:
-    """Draw from each row of values with probabilities proportional to the weights."""
-    cumulated = np.cumsum(weights, axis=1)
-    level = rng.random(len(values)) * cumulated[:, -1]
-    column = (cumulated < level[:, None]).sum(axis=1)
-    return np.asarray(values[np.arange(len(values)), np.minimum(column, values.shape[1] - 1)])

@@ -40,7 +40,7 @@ _GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.35, 0.5, 0.65, 0.9, 0.95, 0.98])
 _LOWER, _UPPER = 1, 7
 _PART_LEVELS = np.array([0.005, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.995])
 _PLACE_PAIRS, _PLACE_DRAWS = 64, 16
-_STEPS = 5
+_STEPS, _ABOVE_DRAWS = 5, 16
 _ENDS = (-600.0, 36.0)
 """The logits of probabilities beyond which doubles hardly tell probabilities from 0 or 1."""
 _SURE = 1e-4
@@ -88,7 +88,8 @@ def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSu
         cdf, above = distribution_functions(pairs, few, places, overall[: len(few)])
         quantiles = _quantiles(moments, _moments(pairs, few), places, cdf)
     else:
-        quantiles, above = _beta_summary(moments, overall[: len(few)])
+        a, b = _beta_shapes(moments)
+        quantiles, above = _beta_quantiles(a, b), _above(a, b, overall)
     return _summary(moments, quantiles, above)
 
 
@@ -112,7 +113,13 @@ def quantile_places(rows: Floats) -> Floats:
     return _grid(_Moments(rows, 1), rows[:, None])
 
 
-def summarize_rows(rows: Floats, n_draws: int, overall: Floats, few: DistributionFunctions) -> PairSummary:
+def summarize_rows(
+    rows: Floats,
+    n_draws: int,
+    overall: Floats,
+    few: DistributionFunctions | None = None,
+    corrected: NDArray[np.bool_] | None = None,
+) -> PairSummary:
     """Return the summaries of groups.
 
     Args:
@@ -120,10 +127,21 @@ def summarize_rows(rows: Floats, n_draws: int, overall: Floats, few: Distributio
         n_draws: the number of draws.
         overall: draws of the mean over all groups.
         few: distribution functions for a few draws of the hyperparameters; they correct the quantiles of Beta laws.
+        corrected: the groups to which ``few`` belongs; None if these are all.
     """
     moments = _Moments(rows, n_draws)
-    quantiles = _quantiles(moments, _Moments(few.rows, 1), few.places, few.cdf)
-    return _summary(moments, quantiles, _beta_summary(moments, overall)[1])
+    a, b = _beta_shapes(moments)
+    chosen = np.full(len(a), few is not None) if corrected is None else corrected
+    quantiles = np.empty((len(a), len(LEVELS)))
+    quantiles[~chosen] = _beta_quantiles(a[~chosen], b[~chosen])
+    if few is not None:
+        some = _Moments(rows[:, chosen], n_draws)
+        quantiles[chosen] = _quantiles(some, _Moments(few.rows, 1), few.places, few.cdf)
+    return _summary(moments, quantiles, _above(a, b, overall))
+
+
+def _beta_quantiles(a: Floats, b: Floats) -> Floats:
+    return np.stack([betaincinv(a, b, level) for level in LEVELS], axis=1)
 
 
 def _summary(moments: _Moments, quantiles: Floats, above: Floats) -> PairSummary:
@@ -131,11 +149,9 @@ def _summary(moments: _Moments, quantiles: Floats, above: Floats) -> PairSummary
     return PairSummary(moments.theta, moments.theta_sd, quantiles, _size_summary(moments), above, float(error))
 
 
-def _beta_summary(moments: _Moments, overall: Floats) -> tuple[Floats, Floats]:
-    """Return the quantiles of Beta laws and their probabilities above the mean over all groups."""
-    a, b = _beta_shapes(moments)
-    above = 1.0 - np.mean([betainc(a, b, each) for each in overall], axis=0)
-    return np.stack([betaincinv(a, b, level) for level in LEVELS], axis=1), above
+def _above(a: Floats, b: Floats, overall: Floats) -> Floats:
+    """Return the probabilities of Beta laws above the mean over all groups, averaged over a few draws of it."""
+    return np.asarray(1.0 - np.mean([betainc(a, b, each) for each in overall[:_ABOVE_DRAWS]], axis=0))
 
 
 def mean_probability(pairs: NoisyPairs, law: CountLaw) -> Floats:

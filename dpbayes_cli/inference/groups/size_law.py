@@ -11,14 +11,15 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from dpbayes_cli.base.numeric import log_gamma_ratio
+from scipy.special import gammaln
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _LOG_MEAN = (math.log(30.0), 4.0)
 _LOG_SHAPE = (0.0, 2.0)
+_POISSON_SHAPE = 1e8
+"""Beyond this shape the law is as good as Poisson, and differences of log Gamma would lose digits."""
 
 
 def log_size_prior(log_mean: Floats, log_shape: Floats) -> Floats:
@@ -36,7 +37,8 @@ def draw_size_prior(size: int, rng: np.random.Generator) -> tuple[Floats, Floats
 def log_sizes(n: Floats, mean: Floats, shape: Floats) -> Floats:
     """Return the log probability that a group has n valid records, elementwise; all arguments must broadcast."""
     n, mean, shape = (np.asarray(each, dtype=np.float64) for each in (n, mean, shape))
-    choose = log_gamma_ratio(shape, n) - log_gamma_ratio(1.0, n)
+    shape = np.minimum(shape, _POISSON_SHAPE)
+    choose = gammaln(shape + n) - gammaln(shape) - gammaln(n + 1.0)
     return np.asarray(choose - shape * np.log1p(mean / shape) - n * np.log1p(shape / mean))
 
 

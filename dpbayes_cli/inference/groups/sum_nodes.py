@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_SIZE_NODES, _SIZE_CANDIDATES = 27, 200
+_SIZE_NODES, _SIZE_CANDIDATES = 17, 200
 _NEAR_NOISY_SIZE = np.linspace(-8.0, 8.0, 65)
 """Distances of candidates from the noisy size, in noise scales."""
 _SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])

@@ -42,7 +42,7 @@ _SLOW = 0.25
 """Chains with fewer effective draws a sweep than this redraw states and counts as often as during the warm-up."""
 _FIRST_CHECK = 64
 _USUAL_DRAWS = 1.3
-"""So many draws are usually as good as one independent draw."""
+"""About this many draws of a chain are usually as good as one independent draw."""
 _MAX_STORED_STATES = 100_000_000
 _MODE_GAP_NATS = 10.0
 """A chain restarts if its mean log likelihood is below the best chain's by more than this plus three standard

@@ -17,6 +17,8 @@ from dpbayes_cli.inference.sums.latent_sums import LatentSumsSampler
 from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
+_CHAINS_OF_MANY_COORDINATES, _MANY_COORDINATES = 16, 128
+"""With many coordinates a sweep takes as long as its chains are many, and each chain has a warm-up."""
 _PLUG_IN_DRAWS = 1 << 15
 """The smallest number of draws from which the plug-in posterior is summarized."""
 
@@ -59,8 +61,9 @@ def _latent_sums(
     observation: NoisySums, law: LatentSums, n_draws: int, rng: np.random.Generator, effort: Effort
 ) -> Posterior:
     """Return the posterior from chains over the sums of all records; parameters are drawn given the sums."""
-    sampler = LatentSumsSampler(observation, law, np.array([observation.observed], dtype=np.float64), CHAINS, rng)
     k = law.dimension
+    chains = CHAINS if k <= _MANY_COORDINATES else _CHAINS_OF_MANY_COORDINATES
+    sampler = LatentSumsSampler(observation, law, np.array([observation.observed], dtype=np.float64), chains, rng)
 
     def run_chains(length: int, thinning: int) -> Floats:
         states = sampler.run(length, thinning)[0]
@@ -68,7 +71,7 @@ def _latent_sums(
         parameters = law.draw_parameters(flat[:, :k], flat[:, k], rng)
         return np.concatenate([states, parameters.reshape(*states.shape[:2], -1)], axis=2)
 
-    length = chain_length(n_draws, effort.ess, k)
+    length = chain_length(n_draws, effort.ess, k, chains)
     run = run_until_converged(run_chains, lambda draws: draws[..., k + 1 :], length, effort)
     flat = _flat(run.draws)
     data_variance = law.data_variance(flat[:, :k], flat[:, k], rng)
@@ -90,7 +93,7 @@ def _posterior(
     return Posterior(
         summarize_draws(values, data_variance),
         values[:n_draws],
-        f"{len(values)} draws from {CHAINS} Markov chains ({method})"
+        f"{len(values)} draws from {len(chains)} Markov chains ({method})"
         f"{'; ' + MOSTLY_VALID if observation.total.is_mostly_n else ''}",
         exact=False,
         monte_carlo=run.error,

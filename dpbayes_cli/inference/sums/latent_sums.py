@@ -92,7 +92,8 @@ class LatentSumsSampler:
         """Return the coordinates, the number of records m, its log prior density as a coordinate, and derivatives.
 
         Points have the shape (n, p). The last coordinate x is log m if m is unbounded, and the logit of m / n if m is
-        uniform. If probably all records are valid, it is log(1 + n - m), and each x below 0 stands for m = n.
+        uniform. If probably all records are valid, it is the logit of a uniform number; m = n if this is below 1/2, and
+        above it log(1 + n - m) rises in proportion to it, up to log(1 + n).
 
         Returns:
             The last result holds the derivatives of m and of the log density by x, shape (2, n).
@@ -103,14 +104,15 @@ class LatentSumsSampler:
         x = np.clip(points[:, -1], -_MAX_LOG_TOTAL, _MAX_LOG_TOTAL)
         if kind == "unbounded":
             return points[:, :-1], np.exp(x), x, np.stack([np.exp(x), np.ones_like(x)])
-        if not self._total.is_mostly_n:
-            share = expit(x)
-            log_density = np.log(share * (1.0 - share))
-            return points[:, :-1], n * share, log_density, np.stack([n * share * (1.0 - share), 1.0 - 2.0 * share])
-        missing = np.where(x > 0.0, np.expm1(x), 0.0)
-        log_density = np.where(np.abs(x) < math.log1p(n), 0.0, -np.inf)
-        slope = np.where((x > 0.0) & (missing < n - 1.0), -np.exp(x), 0.0)
-        return points[:, :-1], np.maximum(n - missing, 1.0), log_density, np.stack([slope, 0.0 * x])
+        share = expit(x)
+        density = share * (1.0 - share)
+        totals, slopes = n * share, n * density
+        if self._total.is_mostly_n:
+            steepness = 2.0 * math.log1p(n)
+            missing = np.expm1(steepness * np.maximum(share - 0.5, 0.0))
+            totals = np.maximum(n - missing, 1.0)
+            slopes = np.where((x > 0.0) & (totals > 1.0), -(1.0 + missing) * steepness * density, 0.0)
+        return points[:, :-1], totals, np.log(density), np.stack([slopes, 1.0 - 2.0 * share])
 
     def _start(self, observed: Floats) -> Floats:
         """Return the point at which the search for the mode begins."""
@@ -120,7 +122,7 @@ class LatentSumsSampler:
             if self._total.kind == "unbounded":
                 start[-1] = math.log(number)
             elif self._total.is_mostly_n:
-                start[-1] = 0.9 * math.log1p(max(n - number, 0.0))
+                start[-1] = logit(0.5 + 0.45 * math.log1p(max(n - number, 0.0)) / math.log1p(n))
             else:
                 start[-1] = logit(min(max(number / n, 0.01), 0.99))
         return start

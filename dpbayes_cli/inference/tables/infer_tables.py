@@ -21,6 +21,7 @@ from dpbayes_cli.inference.dirichlet_rows import draw_rows, marginals_of, row_ma
 from dpbayes_cli.inference.naive import nearest_counts
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Method, Posterior
 from dpbayes_cli.inference.tables.consistent_tables import ConsistentTables, nearest_consistent
+from dpbayes_cli.inference.tables.shared_columns import fit_shared_columns
 from dpbayes_cli.inference.tables.table_chain import TableChain
 from dpbayes_cli.inference.tables.table_draws import NETWORK_WORK, TABLE_WORK, draw_table
 from dpbayes_cli.inference.tables.table_layout import TableLayout
@@ -35,6 +36,7 @@ a factor for the number of cells."""
 _MAX_STORED_COUNTS = 1 << 23
 """The largest number of stored counts: chains times draws times cells."""
 _MAX_RETURNED_NUMBERS = 1 << 22
+_FITTED = ", fitted to common totals of the columns that tables share"
 _DEFAULT_DRAWS, _MAX_INDEPENDENT_COUNTS, _MIN_DRAWS = 2000, 1 << 23, 250
 """For independent draws of the counts: the default number, the largest product of draws and cells, and the smallest
 number. Theta is drawn twice given each draw of the counts. By default the Monte Carlo error of a mean is 2 % of the
@@ -52,7 +54,7 @@ def infer_tables(
     if method == "naive":
         return _plug_in(observation, n_draws, rng)
     if method == "chain":
-        return _chain_posterior(observation.tables, n_draws, rng, effort)
+        return _chain_posterior(observation, n_draws, rng, effort)
     n_cells = sum(table.concentration.size for table in observation.tables)
     n_counts = min(
         max(n_draws // 2, min(effort.summary_draws, _DEFAULT_DRAWS)),
@@ -77,16 +79,22 @@ def infer_tables(
         from_chains = iter(np.split(repeated, ends, axis=1))
         drawn = [next(from_chains) if counts is None else counts for counts in drawn]
         described += f"; {len(left)} tables drawn by {len(kept)} Markov chains"
-    counts = np.concatenate([values for values in drawn if values is not None], axis=1)
+    counts, layout = (
+        np.concatenate([values for values in drawn if values is not None], axis=1),
+        TableLayout(observation.tables),
+    )
+    if observation.shared:
+        counts, described = fit_shared_columns(counts, layout, observation.shared, rng), described + _FITTED
     posterior, _ = _posterior_from_counts(
         counts,
-        TableLayout(observation.tables),
+        layout,
         n_draws,
         described,
         rng,
         min(diagnostics.get("ess_bulk", n_counts), n_counts),
     )
-    return replace(posterior, exact=not left and coarsest == 1, diagnostics=diagnostics, warnings=warnings)
+    exact = not left and coarsest == 1 and not observation.shared
+    return replace(posterior, exact=exact, diagnostics=diagnostics, warnings=warnings)
 
 
 def _posterior_from_counts(
@@ -109,12 +117,14 @@ def _posterior_from_counts(
     return Posterior(marginals, draws[: min(n_draws, most)], described, exact=False, monte_carlo=error), theta
 
 
-def _chain_posterior(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
-    chain = _chain_of(tables, rng)
+def _chain_posterior(observation: NoisyTables, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
+    chain = _chain_of(observation.tables, rng)
     kept, convergence = _run_chains(chain, n_draws, effort)
     flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])  # every prefix has draws of all chains
     diagnostics = convergence.diagnostics
     described = f"{len(flat)} draws from {len(kept)} Markov chains on the counts of all cells"
+    if observation.shared:
+        flat, described = fit_shared_columns(flat, chain.layout, observation.shared, rng), described + _FITTED
     posterior, theta = _posterior_from_counts(flat, chain.layout, n_draws, described, rng, diagnostics["ess_bulk"])
     chains = theta.reshape(kept.shape[1], len(kept), -1).transpose(1, 0, 2)
     return replace(posterior, diagnostics=diagnostics, warnings=convergence.warnings, chains=chains)

@@ -2,8 +2,8 @@
 
 Given the total of a row, its records are exchangeable. If a random record is removed, the counts have the prior of a
 row with one record less. If a record is added by a Polya urn (to value k with probability proportional to a_k + c_k),
-the counts have the prior of a row with one record more. With such removals and additions the priors of the cells cancel
-in the acceptance ratio, and of the factors of cells only the noise remains.
+the counts have the prior of a row with one record more. With such removals and additions, the priors of the cells
+cancel in the acceptance ratio, so that only the probabilities of the noise remain.
 
 Source: Blackwell and MacQueen 1973 (the urn); Green 1995 (acceptance of moves).
 """

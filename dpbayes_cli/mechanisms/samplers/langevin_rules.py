@@ -33,15 +33,6 @@ class GibbsPosteriorOptions(LangevinOptions, frozen=True, kw_only=True):
     likelihood_power: LikelihoodPower = None
 
 
-def target_mu(options: GibbsPosteriorOptions) -> float:
-    """Return the mu that one draw may cost.
-
-    Raises:
-        SpecError: not exactly one of mu, rho and (epsilon, delta) is stated, or delta is stated without epsilon.
-    """
-    return stated_mu(options) / math.sqrt(options.draws) * BELOW_TARGET
-
-
 def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
     """Return the stated (epsilon, delta); refuse a request without delta, because no chain has a pure epsilon."""
     epsilon = float(options.stated_epsilon())
@@ -57,11 +48,14 @@ def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
 def gdp_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Gaussian DP: find the largest likelihood power or, if a power is stated, the least prior precision.
 
+    Raises:
+        SpecError: not exactly one of mu, rho and (epsilon, delta) is stated, or delta is stated without epsilon.
+
     Privacy: the charge is the cost of the chain that runs, see ``descent_mu``.
     Source: Gopi, Lee and Liu 2022 (mu = D / sqrt(tau) for exact draws); Bok, Su and Altschuler 2024 for the chain.
     """
     _check_no_order(options)
-    target, stated = target_mu(options), options.likelihood_power
+    target, stated = stated_mu(options) / math.sqrt(options.draws) * BELOW_TARGET, options.likelihood_power
     return (chains.with_largest_power(target) if stated is None else chains.least_concentrated(stated, target)), {}
 
 

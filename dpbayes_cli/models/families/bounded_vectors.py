@@ -23,20 +23,23 @@ _LEAST_SD = 1e-9
 
 @dataclass(frozen=True)
 class BoundedVectorRecords(WishartRecords):
-    """The law of a normal vector whose means are uniform between the bounds, with half-normal standard deviations.
+    """The law of a normal vector whose means are uniform between the bounds, with chi-distributed standard deviations.
 
     Let p = (mean - lower) / (upper - lower). Then the scale of a standard deviation is spread * (upper - lower) * p *
-    (1 - p). Each correlation is uniform on [-1, 1]: the correlation matrix is that of an inverse Wishart law with D + 1
+    (1 - p). With one degree of freedom, its prior is half-normal; with two, the prior of the variance is exponential.
+    Each correlation is uniform on [-1, 1]: the correlation matrix is that of an inverse Wishart law with D + 1
     degrees of freedom. The coordinates are the logits of p, the logs of the standard deviations in units of their
     scales, and the entries of Bartlett's decomposition, of which only the correlation matrix is used.
 
     The fields of ``WishartRecords`` hold a weak prior, which only the plug-in posterior uses.
 
     Attributes:
-        spread: the scale of the standard deviations; see ``NormalPrior``.
+        spread: the scale of the standard deviations.
+        sd_freedom: the degrees of freedom of the chi law of standard deviations, 1 or 2.
     """
 
     spread: float = 1.0
+    sd_freedom: int = 1
 
     @property
     def dimension(self) -> int:
@@ -52,7 +55,8 @@ class BoundedVectorRecords(WishartRecords):
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         d = self.size
-        logits, log_ratios = rng.logistic(size=(size, d)), np.log(np.abs(rng.standard_normal((size, d))))
+        logits, normals = rng.logistic(size=(size, d)), rng.standard_normal((size, d, self.sd_freedom))
+        log_ratios = np.log(np.linalg.norm(normals, axis=-1))
         return np.hstack([logits, log_ratios, WishartRecords._draw_entries(self, size, rng)])
 
     def log_prior(self, points: Floats) -> Floats:
@@ -60,7 +64,8 @@ class BoundedVectorRecords(WishartRecords):
         logits, log_ratios = points[..., :d], np.minimum(points[..., d : 2 * d], _MAX_LOG_RATIO)
         diagonal, below = self._entries(points)
         diagonal = np.minimum(diagonal, _MAX_LOG_RATIO)
-        by_column = logits - 2.0 * np.logaddexp(0.0, logits) + log_ratios - 0.5 * np.exp(2.0 * log_ratios)
+        by_column = logits - 2.0 * np.logaddexp(0.0, logits)
+        by_column = by_column + self.sd_freedom * log_ratios - 0.5 * np.exp(2.0 * log_ratios)
         by_column = by_column + 0.5 * self._freedoms * diagonal - 0.5 * np.exp(diagonal)
         return np.asarray(by_column.sum(axis=-1) - 0.5 * (below**2).sum(axis=-1))
 

@@ -14,7 +14,7 @@ from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, cell_of, h
 from dpbayes_cli.core.findings import Findings, other_columns, share_of
 from dpbayes_cli.core.joint_law import JointLaw
 from dpbayes_cli.core.model_sections import NetworkTables
-from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount, record_count
+from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount, SharedColumn, record_count
 from dpbayes_cli.core.predicted import ClassProbabilities
 from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
@@ -24,6 +24,7 @@ from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Simulat
 from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, concentrations_by_variable
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.models.families.network_margins import MarginEstimates
 
 _BLOCK = 1 << 17
 
@@ -162,7 +164,8 @@ class DiscreteBayesNet(ConjugatePosterior):
     ) -> NoisyTables:
         """Return the noisy tables, each with the estimates of its row totals from the other tables.
 
-        The estimates use only tables from which no record is dropped, because these tables count the same records.
+        The estimates use only tables from which no record is dropped, because these tables count the same records. In a
+        tree all of whose tables count the same, public number of records, variables with children are shared columns.
         """
         import numpy as np
 
@@ -180,7 +183,21 @@ class DiscreteBayesNet(ConjugatePosterior):
             known = RecordCount("known", total.n) if whole and total.kind != "unbounded" else total
             margin, variance = margins.for_table(i) if whole else (None, None)
             tables.append(self.table(i, count, laws[i], known, margin, variance))
-        return NoisyTables(tuple(tables))
+        is_tree = self.has_private_trees and all(len(parents) < 2 for parents in self.network.parents)
+        is_public = total.kind != "unbounded" and all(complete)
+        shared = self._shared_columns(margins, RecordCount("known", total.n)) if is_tree and is_public else ()
+        return NoisyTables(tuple(tables), shared=shared)
+
+    def _shared_columns(self, margins: MarginEstimates, total: RecordCount) -> tuple[SharedColumn, ...]:
+        import numpy as np
+
+        shared = []
+        for i in sorted({parent for parents in self.network.parents for parent in parents}):
+            observed, variance = margins.totals_of(i)
+            prior, noise = np.array([self.concentrations[i]]), DiscreteGaussian(math.sqrt(variance))
+            totals = NoisyTable(prior, prior.sum(axis=1), observed[None], noise, total)
+            shared.append(SharedColumn(i, next(iter(self.network.parents[i]), None), totals))
+        return tuple(shared)
 
     def table(
         self,

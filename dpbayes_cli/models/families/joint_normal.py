@@ -37,15 +37,21 @@ Spread = Annotated[
 """The key of the default prior of means, standard deviations and correlations."""
 
 
+_SCALES = ("variance_scale", "spread")
+"""The keys of priors that are not conjugate; a prior has at most one of them."""
+
+
 def is_conjugate(prior: Section) -> bool:
-    """Return whether a key other than ``spread`` is stated."""
-    return any(value is not None and value != {} for key, value in asdict(prior).items() if key != "spread")
+    """Return whether a key of the conjugate prior is stated."""
+    return any(value is not None and value != {} for key, value in asdict(prior).items() if key not in _SCALES)
 
 
 def check_one_prior(prior: Section) -> None:
-    """Raise ``ValueError`` if both ``spread`` and keys of the conjugate prior are stated."""
-    if is_conjugate(prior) and getattr(prior, "spread", None) is not None:
-        raise ValueError("state spread, or keys of the conjugate prior, but not both")
+    """Raise ``ValueError`` if keys of several priors are stated."""
+    stated = [key for key in _SCALES if getattr(prior, key, None) is not None]
+    stated += ["keys of the conjugate prior"] * is_conjugate(prior)
+    if len(stated) > 1:
+        raise ValueError(f"state {', or '.join(stated)}, but not both")
 
 
 class NumberBounds(Section, frozen=True, kw_only=True):

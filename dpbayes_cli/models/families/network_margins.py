@@ -42,6 +42,11 @@ class MarginEstimates:
         margin = np.transpose((weighted - own * own_precision) / other_precision, order)
         return margin.ravel(), np.full(margin.size, 1.0 / other_precision)
 
+    def totals_of(self, i: int) -> tuple[Floats, float]:
+        """Estimate the totals of a variable's values from all tables that hold it; return them and their variance."""
+        weighted, precision = self._combined(frozenset({i}))
+        return weighted / precision, 1.0 / precision
+
     def _combined(self, variables: frozenset[int]) -> tuple[Floats, float]:
         """Return the sum over tables of precision times margin, with axes ascending, and the sum of precisions."""
         if variables not in self._combined_margins:

@@ -38,11 +38,18 @@ class Slices(NamedTuple):
 
     mean: slice
     sd: slice
-    rows: slice
-    t: slice
+    pivots: slice
     r: slice
     variance: slice
+    rows: slice
+    slopes: slice
+    errors: slice
     signal: slice
+
+    @property
+    def normal(self) -> slice:
+        """The coordinates that have standard normal priors."""
+        return slice(self.rows.start, self.signal.stop)
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,8 @@ class RegressionCoordinates:
     def slices(self) -> Slices:
         """The places of the coordinates."""
         d = self.size - 1
-        sizes = d + 1, d, d * (d - 1) // 2, d, 1, int(self.variance is None), int(self.conjugate is None)
+        unknown = int(self.variance is None), int(self.conjugate is None)
+        sizes = d + 1, d, d, 1, unknown[0], d * (d - 1) // 2, d, d, unknown[1]
         ends = np.cumsum(sizes).tolist()
         return Slices(*(slice(end - size, end) for end, size in zip(ends, sizes, strict=True)))
 
@@ -86,22 +94,41 @@ class RegressionCoordinates:
         return float(self.columns[0].steps) ** 2
 
     @cached_property
-    def pairs(self) -> tuple[Integers, Integers, Floats]:
-        """For each component the indices of its two factors, features first (-1: the constant 1), and its weight."""
-        order = np.roll(np.arange(self.size), 1).tolist()
+    def _pairs(self) -> tuple[tuple[int, int, float], ...]:
+        """For each component the numbers of its two factors, features first and the constant 1 last, and its weight."""
+        order, one = [self.size - 1, *range(self.size - 1)], self.size
         pairs = []
         for i, first in enumerate(order):
-            pairs.append((-1, first, 2.0))
+            pairs.append((one, first, 2.0))
             pairs += [(first, second, 1.0 if first == second else 2.0) for second in order[i:]]
-        if self.counted:
-            pairs.append((-1, -1, 1.0))
-        one, other, weight = zip(*pairs, strict=True)
-        return np.array(one), np.array(other), np.array(weight)
+        return (*pairs, *([(one, one, 1.0)] if self.counted else []))
 
     @cached_property
-    def below(self) -> tuple[Integers, Integers]:
-        """The row and the column of each entry below the diagonal of a matrix of the features."""
-        return np.tril_indices(self.size - 1, -1)
+    def entries(self) -> Integers:
+        """The places of the components in the flat matrix of moments, with the constant 1 as its last number."""
+        return np.array([first * (self.size + 1) + second for first, second, _ in self._pairs])
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The components of a record whose numbers are 1."""
+        return self.unit * np.array([weight for _, _, weight in self._pairs])
+
+    @cached_property
+    def below(self) -> Integers:
+        """The places of the entries below the diagonal of a flat matrix of the features."""
+        row, column = np.tril_indices(self.size - 1, -1)
+        return row * (self.size - 1) + column
+
+    @cached_property
+    def pivot_powers(self) -> Floats:
+        """The powers of the pivots in the density of vectors whose directions make all correlation matrices equally
+        likely."""
+        return np.arange(self.size - 1.0, 0.0, -1.0)
+
+    @cached_property
+    def typical_pivots(self) -> Floats:
+        """The logits for which the pivots are typical of their prior."""
+        return np.asarray(np.log(np.expm1(np.sqrt(self.pivot_powers))))
 
     @cached_property
     def half_and_middle(self) -> tuple[Floats, Floats]:

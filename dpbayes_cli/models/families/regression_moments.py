@@ -7,8 +7,8 @@ with C^-1 x
     level + slopes' (mean of x) + e_0,    t = C' slopes + (e_1, .., e_d),    e_i ~ N(0, variance / m),
 
 and the residual mean square r^2 has the law variance * chi-square(m - d - 1) / m. This holds for any law of the
-features: the likelihood of a regression depends on the features only through C and their means. Slopes and level have a
-normal prior, so that they are integrated out, and drawn exactly given the moments.
+features: the likelihood of a regression depends on the features only through C and their means. Chains move slopes and
+errors, from which the moments follow. Then slopes and level are drawn exactly, given the moments alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from dpbayes_cli.models.families.regression_simulation import draw_plug_in
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
+_MAX_RECORDS = 1e9
+"""So many records have the moments that the parameters say."""
 _MAX_SHARE_OUT_OF_BOUNDS = 1e-3
 """Inference warns if it expects a larger share of the targets to be out of bounds."""
 
@@ -45,10 +47,12 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
     a)^2 / 2), where T is the standard deviation of the target in the records, a = ``spread`` (1 - M^2) / 3, and M is
     its mean.
 
-    The coordinates are the logits of the means, features first; the logits of w for each feature; the rows of the
-    Cholesky factor of their correlation matrix, divided by the diagonal; t / r, or t / s by default; log r; sqrt(m
-    / 2) log(variance / r^2), unless the variance is known; and log s, unless the prior is conjugate. So no
-    coordinate has a prior that becomes narrow as another one moves.
+    The coordinates are the logits of the means, features first; the logits of w for each feature; log r; sqrt(m / 2)
+    log(variance / r^2), unless the variance is known; the slopes and e_1, .., e_d in units of their prior standard
+    deviations; and log s, unless the prior is conjugate. The rows of the Cholesky factor of the features' correlation
+    matrix are the directions of vectors of normal numbers; the last number of each, its pivot, is log(1 + exp(u)) with
+    a coordinate u, and has a chi law. So no coordinate has a prior that becomes narrow as another one moves, and no
+    matrix is inverted.
     """
 
     def evaluate(
@@ -74,7 +78,7 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
 
     def warning(self, points: Floats) -> str:
         """Return a warning if the posterior expects more than one target in a thousand out of bounds."""
-        moments = Moments(self, points, np.ones(len(points)))
+        moments = Moments(self, points, np.full(len(points), _MAX_RECORDS))
         mean, sd = moments.mean[:, -1], np.sqrt((moments.root[:, -1] ** 2).sum(axis=1))
         outside = float((ndtr((-1.0 - mean) / sd) + ndtr((mean - 1.0) / sd)).mean())
         if outside <= _MAX_SHARE_OUT_OF_BOUNDS:

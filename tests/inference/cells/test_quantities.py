@@ -92,13 +92,9 @@ def test_quantities_are_calibrated(law: str, kind: str) -> None:
         truth, observed = truth[:, kept], observed[:, kept]
     n_rows = truth.shape[1]
     transform = {
-        "rate": rate(probabilities, of_whole=False),
-        "proportion": rate(proportions, of_whole=False),
-        "share": probabilities,
-        "sum": unchanged,
-        "difference": difference,
-        "of": rate(probabilities, of_whole=True),
-    }[kind]
+        "rate": rate(probabilities, of_whole=False), "proportion": rate(proportions, of_whole=False),
+        "share": probabilities, "sum": unchanged, "difference": difference, "of": rate(probabilities, of_whole=True),
+    }[kind]  # fmt: skip
     links = Links((), np.arange(n_rows), n_rows + np.arange(n_rows)) if kind == "of" else FREE
     quantity = in_rows(n_rows, n_terms, transform, links)
     if kind == "sum":

@@ -53,7 +53,7 @@ def test_likelihood_moments_and_draws_agree_with_enumeration(law: CategoryLaw) -
     n = counts.sum(axis=1, keepdims=True)
     first = posterior @ ((law.a + counts) / (law.kappa + n))
     second = posterior @ ((law.a + counts) * (law.a + counts + 1.0) / (law.kappa + n) / (law.kappa + n + 1.0))
-    moments = groups.moments(law)
+    moments = groups.moments(law)[:, :, :3]
     assert np.allclose(moments, [first, second], atol=1e-6)
     assert np.allclose(moments[0].sum(axis=1), 1.0, atol=1e-12)
     rng = np.random.default_rng(1)
@@ -71,7 +71,7 @@ def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> No
     groups = CategoryCounts(OBSERVED, component_noise(NOISE, 1))
     rest = itertools.product((-2.5, 0.5), (1.0, 1.6), (1.0,))
     points = np.array([(0.0, 0.5, -0.5, *each) for each in rest])
-    laws = [prior.law(point) for point in points]
+    laws = prior.laws(points)
     enumerated = [enumerate_counts(law) for law in laws]
     log_prior = prior.log_density(points)
     exact = log_prior + [np.log(evidence).sum() for _, evidence, _ in enumerated]

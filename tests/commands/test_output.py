@@ -8,8 +8,21 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.commands import output
-from dpbayes_cli.commands.output import fill_lines, table_lines
+from dpbayes_cli.commands.output import fill_lines, shows_both_streams, table_lines
 from tests.conftest import SAMPLE_DATA, Cli
+
+
+def test_warnings_are_repeated_only_if_the_streams_go_to_different_places(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (place / "all").open("w") as one, (place / "all").open("a") as same, (place / "other").open("w") as other:
+        monkeypatch.setattr("sys.stdout", one)
+        monkeypatch.setattr("sys.stderr", same)
+        together = shows_both_streams()
+        monkeypatch.setattr("sys.stderr", other)
+        apart = not shows_both_streams()
+    assert together
+    assert apart
 
 
 def test_every_line_fits_80_columns(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +75,7 @@ def test_budget_show_is_one_line_an_account(dpbayes: Cli, monkeypatch: pytest.Mo
     assert [row.split()[0] for row in rows] == [*totals]
     assert max(map(len, [head, *rows])) <= 80
     assert shown.err == ""
-    assert "a: the next release may cost at most" in dpbayes("budget", "show", "-v").err
+    assert "a: a next release that costs at most" in dpbayes("budget", "show", "-v").err
 
 
 def test_tables_leave_out_optional_columns_then_break_cells_then_become_paragraphs() -> None:
