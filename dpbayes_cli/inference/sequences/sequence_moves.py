@@ -69,7 +69,7 @@ class EmissionLikelihood:
 
     @classmethod
     def of(cls, chain: SequenceState) -> EmissionLikelihood:
-        """Interpolate the likelihood near the typical emissions."""
+        """Return the likelihood, interpolated near the typical emissions."""
         typical = np.maximum(chain.typical, _MIN_TYPICAL)
         away = _REACH_SDS / np.sqrt(_information(chain, typical) + 1.0 / typical**2)
         low, high = np.sqrt(np.maximum(typical - away, 0.0)), np.sqrt(np.minimum(typical + away, 1.0))
