@@ -30,7 +30,7 @@ class ReleasedStatistic(DocumentPart, frozen=True, kw_only=True):
             description="the exact count plus noise; the sum may be negative or above the number of records",
         ),
     ]
-    noise_scale: Annotated[float, about("scale of the noise, in counts")]
+    noise_scale: Annotated[float, about("scale of the noise, in units of the value")]
 
 
 class ReleasedGroups(DocumentPart, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class ReleasedGroups(DocumentPart, frozen=True, kw_only=True):
         list[Annotated[int, Meta(ge=-(2**62), le=2**62)]],
         about("the integers, group by group: the exact counts plus noise"),
     ]
-    noise_scale: Annotated[float, about("scale of the noise on each integer, in counts")]
+    noise_scale: Annotated[float, about("scale of the noise on each integer")]
     keys: Annotated[
         list[str] | UnsetType,
         about("the keys found in the data that passed the threshold, sorted; absent if the spec lists the keys"),

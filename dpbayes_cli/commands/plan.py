@@ -85,7 +85,7 @@ def command(
 
     With --by, the width is that of one group's interval, for groups with the same number of records on average.
 
-    -v prints more: noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard
+    -v prints more: noise_scale is the scale of the noise on integers. posterior_sd and nonprivate_sd are the standard
     deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
     intervals that contain the true parameter. The table of new accounts shows the cost of the release in accounts of
     pure epsilon (pure), of epsilon and delta (renyi), of rho (zcdp) and of mu (gdp), and how many such releases each

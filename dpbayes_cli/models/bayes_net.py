@@ -68,8 +68,8 @@ class BayesNet(DiscreteBayesNet):
         "impute, a public value replaces the invalid cell.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3.",
         corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise. If "
-        "several tables estimate the same totals, inference combines their estimates. Variables may have more than "
-        "two values.",
+        "several tables estimate the same totals, inference combines their estimates; in a tree, the draws of all "
+        "tables agree on the columns that they share. Variables may have more than two values.",
         prefer_when="You have several questions about how columns depend on each other, and the graph is known.",
     )
     has_private_trees: ClassVar[bool] = True

@@ -120,7 +120,7 @@ class Expectation:
     Attributes:
         n_records: the number of records, all of them valid.
         trials: the number of simulated releases.
-        noise_scale: the scale of the noise in counts; None if no noise is added. If the scale depends on private
+        noise_scale: the scale of the noise on integers; None if no noise is added. If the scale depends on private
             bounds, this is its largest value.
         posterior_sd: the posterior standard deviation of the first parameter, as a root mean square over the simulated
             releases. For posterior draws, it is the standard deviation of the draws. For point estimates, it is the

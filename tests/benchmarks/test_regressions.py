@@ -1,4 +1,5 @@
-"""Regressions by Langevin chains: seconds a step and memory against rows, as whole processes; printed, not asserted."""
+"""Regressions as whole processes, printed, not asserted: seconds a step and memory of Langevin chains against rows, and
+seconds of a linear regression against features."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ import sys
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 import yaml
 
-from tests.benchmarks.test_benchmarks import DPBAYES, measure
+from tests.benchmarks.test_benchmarks import DPBAYES, measure, run_process
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.benchmark
@@ -66,6 +68,25 @@ def test_seconds_a_step_and_memory(n_rows: int, tmp_path: Path) -> None:
     print(f"\n{n_rows:.0e} rows, {N_FEATURES + 1} columns: {whole:.1f} s for {STEPS + 1} steps, {memory:.0f} MB; "
           f"{(whole - one) / STEPS:.3f} s a step; by hand {theirs:.1f} s, {their_memory:.0f} MB; "
           f"ratio {whole / theirs:.2f}")  # fmt: skip
+
+
+@pytest.mark.parametrize("n_features", [3, 5, 10, 20, 30])
+def test_linear_regression(n_features: int, tmp_path: Path) -> None:
+    """5,000 records at epsilon 1, delta 1e-6; the bars are 10 s with 10 features and 60 s with 30."""
+    rng, data = np.random.default_rng(7), tmp_path / "rows.csv"
+    x = np.clip(rng.standard_normal((5000, n_features)) / 3.5, -1.0, 1.0)
+    y = 0.1 + x @ rng.normal(0.0, 0.3 / n_features**0.5, n_features) + rng.normal(0.0, 0.2, 5000)
+    names = [f"x{i}" for i in range(n_features)]
+    np.savetxt(data, np.column_stack([y, x]), delimiter=",", header=",".join(["y", *names]), comments="", fmt="%.5f")
+    ends = {"lower": -1, "upper": 1}
+    domain = {"target": {"column": "y", **ends}, "features": {name: dict(ends) for name in names}}
+    spec = {"model": "linear-regression", "domain": domain, "privacy": {"epsilon": 1, "delta": "1e-6"}}
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec))
+    program, request = shlex.join(DPBAYES), shlex.join([str(data), "--spec", str(tmp_path / "spec.yaml")])
+    account = f"{program} budget open rows --epsilon 2 --delta 1e-5 > opened"
+    command = ["/bin/bash", "-c", f"{account} && {program} release {request} --dataset rows --out out"]
+    seconds, memory, cpu = run_process(command)
+    print(f"\nlinear regression, {n_features} features: {seconds:.1f} s, {cpu:.1f} s of a processor, {memory:.0f} MB")
 
 
 def test_adult() -> None:

@@ -171,6 +171,14 @@ def test_a_dry_run_prices_and_changes_nothing(dpbayes: Cli, coin: Path, ledger_p
     assert dpbayes("release", coin, *COIN, "--dry-run", "--json").json["already_charged"]
 
 
+def test_a_dry_run_calls_noise_counts_only_if_counts_are_released(dpbayes: Cli, coin: Path) -> None:
+    assert "noise scale 2 counts, on 2" in dpbayes("release", coin, *COIN, "--dry-run").out
+    Path("spec.yaml").write_text("model: normal\ndomain: {lower: 0, upper: 1}\nprivacy: {epsilon: 1}\n")
+    priced = dpbayes("release", coin, "--spec", "spec.yaml", "--dataset", "numbers", "--dry-run").out
+    assert "times the largest change of a statistic by one record" in " ".join(priced.split())
+    assert "counts" not in priced
+
+
 def test_noise_is_added_to_the_exact_statistic(dpbayes: Cli, coin: Path) -> None:
     """At epsilon 1000 the discrete noise is zero (probability of any other value below 1e-200)."""
     for arguments, values in (
