@@ -237,7 +237,7 @@ def test_signal_ends_waiting_for_the_ledger(coin: Path, ledger_path: Path, dpbay
     with subprocess.Popen([*RELEASE[:-1], "budget", "open", "e", "--epsilon", "1"]) as started:
         time.sleep(1.0)
         started.terminate()
-        assert started.wait(timeout=10) == 143
+        assert started.wait(timeout=60) == 143
     holder.close()
 
 

@@ -20,7 +20,7 @@ from dpbayes_cli.workflow.pricing import PlannedRelease
 _ROUNDING = 1.0 + 1e-9
 _ORDER_ROUNDING = 1e-11  # the float error of a Renyi divergence at order a is at most this times a
 _RANGE = "range of the log ratios of choices"
-_RELEASED = "released values under dictated outcomes"
+_RELEASED = "released values, given the random draws"
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,10 @@ class Star:
         """Yield pairs of a data set and each earlier one; under add-remove, its pair with the shared records."""
         record, one = self.sets[last]
         if self.removed is not None:
-            yield Pair(f"{self.described} with and without {record}", one, self.removed)
+            yield Pair(f"{self.described}, with or without one {record}", one, self.removed)
             return
         for neighbor, other in self.sets[:last]:
-            yield Pair(f"{self.described} with {record} or {neighbor}", one, other)
+            yield Pair(f"{self.described}, and one {record} or {neighbor}", one, other)
 
 
 @dataclass
@@ -126,7 +126,10 @@ class DataSets:
         """Return the star with given shared records; read each of its data sets only once."""
         sets = [(_named(self.kinds[kind][0]), self._evidence((*base, kind))) for kind in range(self.n_kinds)]
         removal = self.planned.policy.neighbors is Neighbors.ADD_REMOVE
-        shared = " + ".join(f"{count} x {_named(self.kinds[kind][0])}" for kind, count in sorted(Counter(base).items()))
+        shared = " + ".join(
+            f"{count} record{'s' * (count > 1)} {_named(self.kinds[kind][0])}"
+            for kind, count in sorted(Counter(base).items())
+        )
         return Star(shared, tuple(sets), self._evidence(base) if removal else None)
 
     def _evidence(self, key: Key) -> ExactEvidence:

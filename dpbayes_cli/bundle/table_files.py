@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,15 @@ def shown_table(rows: Sequence[Mapping[str, Any]], level: float) -> tuple[list[s
         ]
         for row in rows
     ]
+
+
+def some_of_each(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """Return at most ``most`` rows, in their order; the first rows of every quantity are among them."""
+    numbered, seen = [], Counter[str]()
+    for place, row in enumerate(rows):
+        numbered.append((seen[row["quantity"]], place))
+        seen[row["quantity"]] += 1
+    return [rows[place] for place in sorted(place for _, place in sorted(numbered)[:most])]
 
 
 def _numbers(
@@ -117,14 +127,18 @@ def _escape(text: str) -> str:
 
 def _report(document: Mapping[str, Any]) -> str:
     rows = document["posterior"]
-    columns, cells = shown_table(rows[:_MOST_ROWS], document["interval"])
+    columns, cells = shown_table(some_of_each(rows, _MOST_ROWS), document["interval"])
     lines = ["# The posterior of a table of noisy counts", ""]
     lines += [f"Table: `{document['table']}`, {document['n_rows']:,} rows, {document['n_cells']:,} noisy counts.", ""]
+    spec = document["spec"]
+    for name, law in ({"": spec["noise"]} | spec.get("noise_of", {})).items():
+        stated = ", ".join(f"{key} {value}" for key, value in law.items())
+        lines.append(f"- Noise{f' of {_escape(name)}' * bool(name)}: {_escape(stated)}.")
     lines += [f"- **Warning**: {_escape(warning)}." for warning in document["warnings"]]
     lines += [f"- {_escape(name)}: {method}." for name, method in document["methods"].items()]
     table = [columns, ["---"] * len(columns), *([_escape(cell) for cell in row] for row in cells)]
     lines += ["", *("| " + " | ".join(row) + " |" for row in table)]
     if left_out := len(rows) - len(cells):
         lines += ["", f"{left_out:,} more rows are in the file of the posterior."]
-    lines += ["", "## The spec", "", "```json", json.dumps(document["spec"], indent=2), "```"]
+    lines += ["", "## The spec", "", "```json", json.dumps(spec, indent=2), "```"]
     return "\n".join(lines) + "\n"

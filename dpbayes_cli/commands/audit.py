@@ -147,11 +147,13 @@ def _show(spec: ReleaseSpec, result: Audit) -> None:
 
     emit(
         f"{spec.model} by {spec.mechanism}: {charge_text(result.guarantee)} under {spec.privacy.neighbors} neighbors; "
-        f"{result.data_pairs:,} pairs of data sets with {result.n_records} records of {result.kinds} kinds; "
+        f"{result.data_pairs:,} pairs of data sets, each of {result.n_records} records with {result.kinds} different "
+        "contents; "
         f"{result.draws:,} releases from each of two data sets"
     )
     verdict = {True: "ok", False: "WRONG"}
     if result.checks:
+        emit("")
         checks = [[check.name, check.measured, check.allowed, verdict[check.ok]] for check in result.checks]
         emit_table(["check", "measured", "allowed", ""], checks)
     if result.claims:
@@ -166,7 +168,9 @@ def _show(spec: ReleaseSpec, result: Audit) -> None:
             ]
             for claim in result.claims
         ]
+        emit("")
         columns = ["delta", "claimed epsilon", "epsilon bound", "delta bound at claimed epsilon", "data sets", ""]
         emit_table(columns, claims)
-    for text in result.not_attacked:
+    emit("")
+    for text in result.not_attacked or ["nothing"]:
         emit(f"not attacked: {text}")

@@ -32,7 +32,7 @@ def infer_published(
     """
     import msgspec
 
-    from dpbayes_cli.bundle.table_files import shown_table, table_document, write_table_files
+    from dpbayes_cli.bundle.table_files import shown_table, some_of_each, table_document, write_table_files
     from dpbayes_cli.bundle.write import check_target
     from dpbayes_cli.spec.table_spec import read_table_spec
     from dpbayes_cli.workflow.noisy_table import infer_table
@@ -53,7 +53,7 @@ def infer_published(
     if as_json:
         emit_json(document)
         return
-    columns, rows = shown_table(document["posterior"][:_MAX_ROWS], interval)
+    columns, rows = shown_table(some_of_each(document["posterior"], _MAX_ROWS), interval)
     emit_table(columns, rows, optional=("sd",))
     if left_out := len(inferred.rows) - len(rows):
         emit(f"... and {left_out:,} more; all: --json, or --out DIR")

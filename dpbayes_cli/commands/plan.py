@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.base.errors import Interrupted
+from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.commands.options import DecimalType
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, verbosity
 from dpbayes_cli.commands.progress import delayed_bar
@@ -88,8 +89,8 @@ def command(
     -v prints more: noise_scale is the scale of the noise on integers. posterior_sd and nonprivate_sd are the standard
     deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
     intervals that contain the true parameter. The table of new accounts shows the cost of the release in accounts of
-    pure epsilon (pure), of epsilon and delta (renyi), of rho (zcdp) and of mu (gdp), and how many such releases each
-    pays for. The last three have totals that imply epsilon 3 at delta 1e-6.
+    epsilon alone, of epsilon and delta (which add up Renyi epsilons), of rho (zCDP) and of mu (Gaussian DP), and how
+    many such releases each pays for. The last three have totals that imply epsilon 3 at delta 0.000001.
     """
     from dpbayes_cli.privacy.guarantee import check_delta
     from dpbayes_cli.workflow.planning import SimulationEffort
@@ -226,7 +227,7 @@ def _show(described: dict[str, Any]) -> None:
 def _priced(guarantee: dict[str, Any]) -> str:
     """Return epsilon and delta, or the cost of a guarantee that has no epsilon."""
     if guarantee["epsilon"] is not None:
-        return f"epsilon {guarantee['epsilon']:.6g}, delta {guarantee['delta']:g}"
+        return f"epsilon {guarantee['epsilon']:.6g}, delta {float_text(guarantee['delta'])}"
     return ", ".join(f"{name} {guarantee[name]:.6g}" for name in ("rho", "mu") if guarantee[name] is not None)
 
 
@@ -234,15 +235,19 @@ def _show_details(described: dict[str, Any]) -> None:
     """Print what statisticians and privacy engineers ask for."""
     guarantee, expected = described["guarantee"], described["expected"]
     emit("")
+    shown_below = {guarantee["rho"], guarantee["mu"], guarantee["epsilon"], (expected or {}).get("noise_scale")}
     for name, value in described["parameters"].items():
-        emit(f"{name:18} {value}")
+        if value not in shown_below:
+            emit(f"{name:18} {f'{value:.6g}' if isinstance(value, float) else value}")
     for name in ("epsilon", "rho", "mu", "order_max"):
         if guarantee[name] is not None:
-            at = f" at delta {guarantee['delta']:g} ({guarantee['route']})" if name == "epsilon" else ""
+            at = f" at delta {float_text(guarantee['delta'])} ({guarantee['route']})" if name == "epsilon" else ""
             emit(f"{name:18} {guarantee[name]:.6g}{at}")
     for name, part in described.get("steps", {}).items():
         rho = "" if part["rho"] is None else f", rho {part['rho']:.6g}"
-        emit(f"{f'  {name}':18} {part['kind']}, epsilon {part['epsilon']:.6g} at delta {part['delta']:g}{rho}")
+        emit(
+            f"{f'  {name}':18} {part['kind']}, epsilon {part['epsilon']:.6g} at delta {float_text(part['delta'])}{rho}"
+        )
     if guarantee["at_edge"]:
         emit(f"{'':18} the best Renyi order is at the end of the grid: an order beyond it may be better")
     if expected is not None:
@@ -259,16 +264,14 @@ def _show_details(described: dict[str, Any]) -> None:
 
 def _show_accounts(accounts: list[dict[str, Any]]) -> None:
     """Print what a release costs in new accounts of each kind, and how many such releases they pay for."""
+    from dpbayes_cli.workflow.account_costs import TOTALS, shown_amounts
+
     rows = [
-        [each["kind"], _amounts_text(each["total"]), _amounts_text(each["cost"]), f"{each['times']:,}"]
+        [TOTALS[each["kind"]], shown_amounts(each["total"]), shown_amounts(each["cost"]), f"{each['times']:,}"]
         for each in accounts
     ]
     emit("")
     emit_table(["new account", "total", "cost of a release", "times"], rows)
-
-
-def _amounts_text(amounts: dict[str, float] | None) -> str:
-    return "infinite" if amounts is None else ", ".join(f"{name} {amount:.4g}" for name, amount in amounts.items())
 
 
 def _show_widths(intervals: dict[str, Any]) -> None:
@@ -287,6 +290,7 @@ def _show_widths(intervals: dict[str, Any]) -> None:
 
 
 def _compare(described: list[dict[str, Any]]) -> None:
+    from dpbayes_cli.workflow.account_costs import TOTALS, shown_amounts
     from dpbayes_cli.workflow.plan_sentences import best_sentence
 
     rows, planned = [], [each for each in described if "refused" not in each]
@@ -300,7 +304,7 @@ def _compare(described: list[dict[str, Any]]) -> None:
         rows.append(
             [
                 each["mechanism"] + ("*" if each["costs_more"] else ""),
-                f"{epsilon} at {guarantee['delta']:g}",
+                f"{epsilon} at {float_text(guarantee['delta'])}",
                 f"{expected['posterior_sd']:.4g}" if expected else "",
                 f"{expected['posterior_sd'] / expected['nonprivate_sd']:.3f}" if expected else "",
                 "" if coverage is None else f"{coverage:.3f}",
@@ -311,15 +315,15 @@ def _compare(described: list[dict[str, Any]]) -> None:
     if planned:
         columns = ["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "times", "parameters"]
         emit_table(columns, rows, optional=("coverage",))
-        total = _amounts_text(_approximate(planned[0])["total"])
+        total = shown_amounts(_approximate(planned[0])["total"])
         emit(f"times: how many such releases a new account of {total} pays for")
         if best := best_sentence(planned):
             emit(best)
     if planned and verbosity() > 0:
         emit("")
-        emit_table(
-            ["in new accounts", *(each["kind"] for each in planned[0]["accounts"])], [_prices(each) for each in planned]
-        )
+        costs = [[f"{shown_amounts(of['cost'])}: {of['times']:,}" for of in each["accounts"]] for each in planned]
+        rows_of_costs = [[each["mechanism"], *of] for each, of in zip(planned, costs, strict=True)]
+        emit_table(["in new accounts of", *(TOTALS[of["kind"]] for of in planned[0]["accounts"])], rows_of_costs)
         emit("cost of a release, and how many such releases the account pays for")
     if any(each["costs_more"] for each in planned):
         emit("*: costs more than was asked, so it is ranked after the others")
@@ -333,12 +337,6 @@ def _compare(described: list[dict[str, Any]]) -> None:
         refusals.setdefault(each["refused"], []).append(each["mechanism"])
     for reason, names in refusals.items():
         emit(f"\nnot possible: {', '.join(names)}: {reason}")
-
-
-def _prices(described: dict[str, Any]) -> list[str]:
-    """Return a mechanism, and what a release costs in new accounts of each kind."""
-    costs = (f"{_amounts_text(each['cost'])}: {each['times']:,}" for each in described["accounts"])
-    return [described["mechanism"], *costs]
 
 
 def _approximate(described: dict[str, Any]) -> dict[str, Any]:

@@ -298,9 +298,10 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
             opening += " --gaussian"
         if account.opened:
             return (
-                f"this account always counts in pure epsilon, and {charge_text(guarantee)} has none: only releases "
-                f"without a delta can be paid from it. For data that no account has paid for yet, open one for both "
-                f"kinds: {opening.replace(f' {account.name} ', ' NAME ')}"
+                f"this account counts in pure epsilon for good, and {charge_text(guarantee)} has none: leave out "
+                "--delta, and state --mechanism laplace or another with a pure epsilon (dpbayes mechanisms lists them)."
+                " For data that no account has paid for yet, open one that pays for both kinds: "
+                f"{opening.replace(f' {account.name} ', ' NAME ')}"
             )
         return f"{charge_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]

@@ -148,8 +148,10 @@ class _Analysis:
         if missing:
             pairs = [f"{self.law.network.names[i]} - {self.law.network.names[j]}" for i, j in missing[:_MAX_LISTED]]
             more = f" and {len(missing) - _MAX_LISTED} more" if missing[_MAX_LISTED:] else ""
+            asked = {i for pair in missing for i in pair} <= set(wanted)
+            why = "" if asked else ", on which the columns asked for depend"
             self.warnings.append(
-                f"the network has no edge {', '.join(pairs)}{more}: these columns are assumed independent given "
+                f"the network has no edge {', '.join(pairs)}{more}{why}: these columns are assumed independent given "
                 "others, and the intervals hold only if they are"
             )
         return self.law.margin(wanted)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
-from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.numeric import decimal_text, float_text
 from dpbayes_cli.ledger.admitted_releases import admitted_releases
 from dpbayes_cli.ledger.budgets import Budget, ConcentratedBudget, GaussianBudget, Lanes, PureBudget
 from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON, UnionBudget, budget_of_deltas
@@ -19,6 +19,9 @@ HALF_OF_DELTA = (
     "half of its delta pays for the deltas of releases, and the other half makes many releases cost less epsilon"
 )
 """What delta pays for, in an account that was opened by a release with a delta of its own."""
+
+TOTALS = {"pure": "epsilon", "renyi": "epsilon, delta", "zcdp": "rho", "gdp": "mu"}
+"""What the total of a new account is stated in, by the kind of its budget."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +86,27 @@ def times_sentence(costs: list[AccountCost]) -> str:
         return f"{neither}; one of {best.notion} that implies epsilon {epsilon} at this delta pays for {best.times:,}."
     half = "" if pure.is_finite or not approximate.cost.get("delta") else f"; {HALF_OF_DELTA}"
     why = "" if pure.is_finite else ", because the release has no pure epsilon"
-    return (
-        f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; if it also has "
-        f"delta {delta}, it pays for {approximate.times:,}{half}."
-    )
+    with_delta = f"; if it also has delta {delta}, it pays for {approximate.times:,}{half}"
+    if approximate.times == pure.times:
+        with_delta = ""
+    return f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}{with_delta}."
 
 
 def _releases(number: int) -> str:
     if number == 0:
         return "no such release"
     return "1 such release" if number == 1 else f"{number:,} such releases"
+
+
+def shown_amounts(amounts: dict[str, float] | None) -> str:
+    """Return amounts as text; epsilon of Renyi DP has its order, as in ``Renyi epsilon 0.29 at order 12``."""
+    if amounts is None:
+        return "infinite"
+    texts = []
+    for name, amount in amounts.items():
+        renyi, _, order = name.rstrip(")").partition("rdp(")
+        shown = float_text(amount) if name == "delta" else f"{amount:.4g}"
+        texts.append(
+            f"Renyi epsilon {shown} at order {order}" if order else f"{renyi.replace('_squared', '^2')} {shown}"
+        )
+    return ", ".join(texts)

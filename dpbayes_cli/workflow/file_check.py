@@ -43,7 +43,7 @@ from dpbayes_cli.workflow.file_table import Table, only_file
 from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.release_data import source_of
-from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
+from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model
 
 
 @dataclass(frozen=True)
@@ -274,9 +274,12 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
 
     for column, wanted in zip(model.columns, names, strict=False):
         index = _index(table.names, wanted, names)
+        if index is None and wanted is None:
+            suitable = [i for i, each in enumerate(check.columns) if suggested_model(each) == spec.model]
+            index = suitable[0] if len(suitable) == 1 else None
+            named = "NAME, and check that column too" if index is None else remedies.shell(table.names[index])
+            check.advice.append(f"name the column that the model reads: --column {named}")
         if index is None:
-            if wanted is None:
-                check.advice.append("name the column that the model reads: --column NAME")
             continue
         profile, name = check.columns[index], table.names[index]
         marks = table.marks(name, spec.source.marks)

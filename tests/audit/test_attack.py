@@ -154,7 +154,7 @@ BUGS: list[tuple[Any, str, Callable[[Any], Any], tuple[str, str, int], list[str]
     (DiscreteLaplace, "release", halve_noise, COIN, [NOISE, BLACK_BOX], False),
     (DiscreteLaplace, "release", share_noise, ("laplace", "dirichlet-categorical", 2000), [BLACK_BOX], False),
     (Ops, "release", leak_a_count, ("ops", "dirichlet-categorical", 1000),
-     ["released values under dictated outcomes"], True),
+     ["released values, given the random draws"], True),
     (BetaBernoulli, "statistic", halve_sensitivity, COIN, ["L1 sensitivity", "largest log ratio"], False),
     (LogisticLoss, "slope", lengthen_gradients, ("gibbs-posterior", "logistic-regression", 1000),
      ["difference of neighbors' gradients"], False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,9 @@ def test_the_audit_command_reports_its_result_and_what_it_does_not_prove(
     done = dpbayes("audit", "--bundle", "out", "--trials", "1000")
     assert (done.code, "claimed epsilon" in done.out) == (0, True)
     assert "Passing does not prove the guarantee" in done.err
+    assert "\n\ndelta" in done.out, "the tables have a blank line between them"
+    assert "\nnot attacked: " in done.out
+    assert re.search(r"\b\d records? \(\w+\).*, and one \(\w+\) or \(\w+\)", done.out)
     assert dpbayes("audit", "--bundle", "out", "--eps", "2").code == 2
     monkeypatch.setattr(DiscreteLaplace, "release", halve_noise(halve_noise(DiscreteLaplace.release)))
     failed = dpbayes("audit", "--bundle", "out", "--trials", "2000", "--json")

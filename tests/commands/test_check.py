@@ -383,3 +383,13 @@ def test_check_counts_cells_that_are_not_utf8_as_a_release_does(dpbayes: Cli, pl
     result = " ".join(dpbayes("release", *request, "--eps", "3").exits(0).out.split())
     assert "Valid cells hold 'nord' or 'süd'. dpbayes check FILE shows the cells that cannot be read" in result
     assert "If the file is not UTF-8, cells with letters such as ä cannot be read." in result
+
+
+def test_the_only_column_that_suits_a_model_is_checked(dpbayes: Cli, place: Path) -> None:
+    """Without the advice about its texts, a release would take all people of class 2 for invalid, and be paid for."""
+    (place / "a.csv").write_text("days,status,age\n" + "10,1,40\n25,1,51\n31,2,63\n" * 20)
+    shown = " ".join(check(dpbayes, "a.csv", "--model", "beta-bernoulli").split())
+    assert "--success 1 --failure 2 or --success 2 --failure 1" in shown
+    assert "name the column that the model reads: --column status" in shown
+    (place / "b.csv").write_text("status,group\n" + "1,1\n2,1\n1,2\n" * 20)
+    assert "--column NAME, and check that column too" in check(dpbayes, "b.csv", "--model", "beta-bernoulli")

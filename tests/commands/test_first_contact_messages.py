@@ -124,15 +124,12 @@ SPECS: dict[str, tuple[list[str], list[str]]] = {
     "bounds": (
         ["--model", "normal"],
         [
-            "2 mistakes",
-            "domain: missing; normal needs --lower, --upper",
-            "--lower 0 --upper 100",
-            "--bounds-epsilon 0.1",
-            "--eps 1",
+            "2 mistakes", "domain: missing; normal needs --lower, --upper", "--lower 0 --upper 100",
+            "--bounds-epsilon 0.1", "--eps 1",
         ],
     ),
     "a comma": (["--model", "normal", "--eps", "1", "--lower", "0", "--upper", "1,5"], ["decimal point: 1.5"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", SPECS)
@@ -271,7 +268,7 @@ def test_a_ledger_that_does_not_answer_is_not_guessed_about(
             "dpbayes_cli.workflow.planning.simulate_plan",
             "a plan reads no data and charges nothing",
         ),
-        (["check", "a.csv"], "dpbayes_cli.workflow.file_check.profile_columns", "the check was stopped"),
+        (["check", "a.csv"], "dpbayes_cli.workflow.file_table.profile_columns", "the check was stopped"),
         (["audit", *COIN], "dpbayes_cli.audit.attack.audit", "interrupted"),
         (["infer", "out"], "dpbayes_cli.bundle.read.read_bundle", "interrupted"),
         (["experiment", "study.yaml"], "dpbayes_cli.experiments.study.read_study", "interrupted"),
@@ -286,3 +283,12 @@ def test_other_interrupted_commands_do_not_speak_of_a_charge(
     assert (done.code, "epsilon" in done.err, "same command" in done.err) == (130, False, False)
     assert "release" not in done.err[done.err.index("Error: interrupted") :]
     assert says in done.err
+
+
+def test_an_account_of_pure_epsilon_says_which_releases_it_pays_for(dpbayes: Cli, place: Path) -> None:
+    (place / "age.csv").write_text("age\n" + "40\n50\n" * 50)
+    mean = ("release", "age.csv", "--model", "normal-mean", "--lower", "0", "--upper", "100", "--variance", "25")
+    dpbayes(*mean, "--eps", "1", "--out", "one").exits(0)
+    told = dpbayes(*mean, "--mechanism", "gaussian", "--eps", "1", "--delta", "1e-6").exits(5, "pure epsilon for good")
+    assert "leave out --delta, and state --mechanism laplace" in told.err
+    dpbayes(*mean, "--mechanism", "laplace", "--eps", "0.5", "--out", "two").exits(0)

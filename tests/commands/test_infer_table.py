@@ -74,6 +74,17 @@ def test_a_result_on_a_terminal(infer: Infer, monkeypatch: pytest.MonkeyPatch) -
     assert "28 to 33" in lines[1]
 
 
+def test_some_rows_of_every_quantity_are_shown(infer: Infer, place: Path) -> None:
+    rows = "".join(f"k{i},{i},{2 * i},{3 * i}\n" for i in range(40))
+    done = infer(f"clinic,relapses,others,patients\n{rows}", SPEC, "--out", "out")
+    lines = done.out.splitlines()
+    shown = [line.split("  ")[0] for line in lines[1:-1]]
+    assert len(shown) == 24
+    assert shown.count("relapses") == shown.count("relapse rate") == 12
+    assert lines[-1].startswith("... and 56 more")
+    assert "- Noise: law discrete-laplace, scale 2.0." in (place / "out" / "report.md").read_text()
+
+
 def test_files_hold_all_rows_and_the_report_names_the_spec(infer: Infer, place: Path) -> None:
     done = infer(TABLE, SPEC, "--out", "out", "--json")
     assert done.code == 0, done.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,7 +169,14 @@ def test_a_plan_prices_the_release_in_every_kind_of_account(dpbayes: Cli) -> Non
     pays = "A new account of epsilon 3 pays for 30 such releases; if it also has delta 0.000001, it pays for 36."
     assert planned["sentences"][-1] == pays
     shown = dpbayes(*COIN[:-1], "--eps", "0.1", *IMPUTED, "--trials", "0", "-v").out
-    assert [line.split()[0] for line in shown.splitlines()[-4:]] == ["pure", "renyi", "zcdp", "gdp"]
+    accounts = [" ".join(line.split()) for line in shown.splitlines()[-4:]]
+    assert [each.partition(" 3")[0].partition(" 0.")[0] for each in accounts] == [
+        "epsilon epsilon", "epsilon, delta epsilon", "rho rho", "mu mu^2",
+    ]  # fmt: skip
+    assert "epsilon 3, delta 0.000001 Renyi epsilon " in accounts[1]
+    assert accounts[1].endswith(" at order 12 36")
+    assert "1e-06" not in shown
+    assert "20" in re.findall(r"(?m)^scale +(\S+)$", dpbayes(*COIN[:-1], "--eps", "0.1", "--trials", "0", "-v").out)
 
 
 def test_a_release_that_an_account_cannot_pay_for_has_no_cost_in_it(dpbayes: Cli) -> None:
@@ -176,6 +184,8 @@ def test_a_release_that_an_account_cannot_pay_for_has_no_cost_in_it(dpbayes: Cli
     times = {each["kind"]: (each["cost"] is None, each["times"]) for each in planned["accounts"]}
     assert times == {"pure": (True, 0), "renyi": (False, 15), "zcdp": (False, 18), "gdp": (True, 0)}
     assert "pays for no such release, because the release has no pure epsilon; " in planned["sentences"][-1]
+    planned = dpbayes(*COIN, "--eps", "1.5", "--trials", "0").json
+    assert planned["sentences"][-1] == "A new account of epsilon 3 pays for 2 such releases."
     planned = dpbayes(*COIN, "--eps", "4", "--trials", "0").json
     assert planned["sentences"][-1].endswith("with or without delta 0.000001, cannot pay for such a release.")
     planned = dpbayes(*COIN, "--mechanism", "gaussian", "--rho", "0.18", "--trials", "0").json

@@ -33,6 +33,7 @@ def test_markdown_is_the_report_of_the_bundle(dpbayes: Cli, bundle: Path, ledger
     assert (ledger_path.read_bytes(), files_of(bundle)) == before
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_file_is_written_whole_and_for_its_owner(dpbayes: Cli, bundle: Path, place: Path) -> None:
     done = dpbayes("report", bundle, "--out", "page.html")
     assert (done.code, done.out, done.err) == (0, "", "wrote page.html\n")

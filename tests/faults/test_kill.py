@@ -29,7 +29,7 @@ def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, 
 def test_a_release_killed_any_number_of_times_is_finished_too(tmp_path: Path) -> None:
     summary = summary_of("harness", "repeated", tmp_path / "faults")
     assert summary["violations"] == []
-    assert 10 <= summary["states"] <= 60
+    assert summary["states"] >= 10
 
 
 @pytest.mark.slow

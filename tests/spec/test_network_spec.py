@@ -179,7 +179,7 @@ def test_parities_of_one_name_are_refused() -> None:
         price(spec(variables, mechanism="fourier-laplace"))
 
 
-@pytest.mark.parametrize("model", ["naive-bayes", "bayes-net"])
+@pytest.mark.parametrize("model", often(["naive-bayes", "bayes-net"], 2))
 def test_a_thousand_variables_are_read_checked_and_priced(model: str, place: Path) -> None:
     """The spec is within the limits of the reader."""
     lines = ["model: " + model, "privacy: {epsilon: 1}", "domain:", "  target: v0", "  variables:"]
@@ -223,7 +223,6 @@ def test_the_configs_of_adult_are_valid_in_the_schema_too(path: Path) -> None:
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     check_spec(document)
     built = build_spec(read_spec_file(path))
-    price(built)
     wrong = {**document, "domain": {**document["domain"], "variables": {"age": {"cut": [1]}}}}
     with pytest.raises(jsonschema.ValidationError):
         check_spec(wrong)
