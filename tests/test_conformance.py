@@ -103,11 +103,9 @@ def label(item: object) -> str:
 
 
 RELATIONS = [
-    (Neighbors.REPLACE_ONE, False),
-    (Neighbors.REPLACE_ONE, True),
-    (Neighbors.ADD_REMOVE, False),
+    (Neighbors.REPLACE_ONE, False), (Neighbors.REPLACE_ONE, True), (Neighbors.ADD_REMOVE, False),
     (Neighbors.ADD_REMOVE, True),
-]
+]  # fmt: skip
 
 
 def cells(column: AnyColumn) -> list[str]:

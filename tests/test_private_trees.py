@@ -19,11 +19,9 @@ from tests.conftest import Cli
 from tests.schemas import check_document
 
 VARIABLES: dict[str, Any] = {
-    "a": {"values": ["x", "y", "z"], "impute": "x"},
-    "b": {"cuts": [1, 2], "impute": 0},
-    "c": {"values": ["u", "v"], "impute": "u"},
-    "d": {"values": ["0", "1"], "impute": "0"},
-}
+    "a": {"values": ["x", "y", "z"], "impute": "x"}, "b": {"cuts": [1, 2], "impute": 0},
+    "c": {"values": ["u", "v"], "impute": "u"}, "d": {"values": ["0", "1"], "impute": "0"},
+}  # fmt: skip
 SPEC: dict[str, Any] = {
     "model": "bayes-net", "dataset": "toy", "privacy": {"epsilon": "150"},
     "structure": {"private": {"epsilon": "120"}}, "domain": {"target": "c", "variables": VARIABLES},

@@ -35,12 +35,10 @@ REQUESTS = {
 
 def budget(name: str) -> tuple[str, ...]:
     return {
-        "gaussian": ("--rho", "1"),
-        "mu": ("--mu", "1"),
-        "curve": ("--rdp", "3", "--order", "2"),
+        "gaussian": ("--rho", "1"), "mu": ("--mu", "1"), "curve": ("--rdp", "3", "--order", "2"),
         "categories": ("--epsilon", "3", "--unit", "x"),
         "add-remove": ("--epsilon", "3", "--neighbors", "add-remove"),
-    }.get(name, ("--epsilon", "3"))
+    }.get(name, ("--epsilon", "3"))  # fmt: skip
 
 
 def released(dpbayes: Cli, coin: Path, name: str = "laplace") -> Path:

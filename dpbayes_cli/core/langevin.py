@@ -205,5 +205,6 @@ def _joint_pieces(
         held.append(block)
         following = len(blocks[i + 1][1]) if i + 1 < len(blocks) else size
         if sum(len(y) for _, y in held) + following > size:
-            yield JointCodes(design, [x for x, _ in held]), np.concatenate([y for _, y in held])
+            codes = JointCodes(design, [x for x, _ in held])
+            yield codes, np.concatenate([y for _, y in held])[codes.order]
             held = []

@@ -61,10 +61,8 @@ def rank_counts(draws: Floats, n_bins: int) -> Integers:
     The draws of a scalar have shape (chains, n_draws). Each draw is ranked among the draws of all chains. Chains that
     mix well have flat histograms.
     """
-    from scipy.stats import rankdata
-
     edges = np.linspace(0.0, draws.size, n_bins + 1) + 0.5
-    ranks = rankdata(draws).reshape(draws.shape)
+    ranks = _ranks(draws.reshape(1, -1)).reshape(draws.shape)
     return np.array([np.histogram(chain, edges)[0] for chain in ranks])
 
 
@@ -75,17 +73,27 @@ def ks_distance(probabilities: Floats) -> float:
     return float(max((steps[1:] - probabilities).max(), (probabilities - steps[:-1]).max()))
 
 
+def _ranks(rows: Floats) -> Floats:
+    """Return the ranks of the values in each row, from 1; equal values share the mean of theirs."""
+    places = np.arange(rows.shape[1])
+    ranks = np.empty(rows.shape)
+    for row, order, out in zip(rows, np.argsort(rows, axis=1), ranks, strict=True):
+        rises = np.concatenate([[True], np.diff(row[order]) > 0.0])
+        first = places[rises]
+        last = np.append(first[1:], len(row)) - 1
+        out[order] = ((first + last) / 2.0 + 1.0)[np.cumsum(rises) - 1]
+    return ranks
+
+
 def _diagnose_batch(draws: Floats) -> Diagnosis:
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
     half = draws.shape[1] // 2
     halves = np.ascontiguousarray(np.concatenate([draws[:, :half], draws[:, -half:]]).transpose(2, 0, 1))
     flat = halves.reshape(len(halves), -1)
     deviations = np.abs(flat - np.median(flat, axis=1, keepdims=True))
     scores = [
-        ndtri((rankdata(values, axis=1) - 0.375) / (flat.shape[1] + 0.25)).reshape(halves.shape)
-        for values in (flat, deviations)
+        ndtri((_ranks(values) - 0.375) / (flat.shape[1] + 0.25)).reshape(halves.shape) for values in (flat, deviations)
     ]
     worst = np.maximum(*map(_plain_r_hats, scores))
     cuts = np.quantile(flat, (0.05, 0.95), axis=1)[..., None, None]

@@ -68,6 +68,7 @@ def MultivariateNormal(
     deviation: Any = None,
     strength: Any = None,
     freedom: Any = None,
+    variance_scale: Any = None,
     spread: Any = None,
 ) -> ModelChoice: ...
 def NaiveBayes(*, target: Any = None, variables: Any = None, concentration: Any = None) -> ModelChoice: ...

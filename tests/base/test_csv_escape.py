@@ -83,12 +83,9 @@ def test_control_characters_in_paths_are_printed_as_escapes(dpbayes: Cli, coin: 
     assert done.code == 0
     assert (place / evil).is_dir()
     for arguments in (
-        ["release", f"{evil}.csv", "--model", "beta-bernoulli"],
-        ["report", evil, "--out", evil],
-        ["release", f"--{evil}"],
-        ["release", coin, evil, "--model", "beta-bernoulli"],
-        [evil],
-    ):
+        ["release", f"{evil}.csv", "--model", "beta-bernoulli"], ["report", evil, "--out", evil],
+        ["release", f"--{evil}"], ["release", coin, evil, "--model", "beta-bernoulli"], [evil],
+    ):  # fmt: skip
         done = dpbayes(*arguments)
         assert done.code in {2, 3, 4, 8}
         assert "\\u202eout" in done.err

@@ -88,6 +88,25 @@ def test_a_thousand_records(place: Path) -> None:
     show("1,000 records, one line, no set-up", measure(released(path), 11), alone, "counting in DuckDB alone")
 
 
+def test_milliseconds_of_the_smallest_release(place: Path) -> None:
+    """What a release of 1,000 records builds on, from the interpreter alone to the release; median of 9 processes."""
+    path = place / "small.csv"
+    path.write_text("x\n" + "1\n0\n0\n" * 333 + "1\n")
+    steps = {
+        "the interpreter": [sys.executable, "-c", "pass"],
+        "import numpy": [sys.executable, "-c", "import numpy"],
+        "import scipy.special": [sys.executable, "-c", "import scipy.special"],
+        "import opendp.measurements": [sys.executable, "-c", "import opendp.measurements"],
+        "dpbayes --help": [*DPBAYES, "--help"],
+        "dpbayes release": released(path),
+    }
+    print(f"with a load of {os.getloadavg()[0]:.1f}:")
+    for name, command in steps.items():
+        wall, _, cpu = zip(*(run_process(command) for _ in range(9)), strict=True)
+        middle, least = statistics.median(cpu) * 1000, min(wall) * 1000
+        print(f"{name:27} {middle:4.0f} ms of CPU, {least:4.0f} ms at best by the clock")
+
+
 @pytest.mark.parametrize(
     ("n", "scale"), [(1000, 1.0), (1000, 100.0), (10**6, 10.0), (10**8, 1.0), (10**8, 1e4), (10**8, 1e6)]
 )

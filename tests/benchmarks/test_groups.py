@@ -14,6 +14,9 @@ from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.benchmarks.test_benchmarks import released, run_process
+from tests.inference.groups.sum_references import outcome_of
+from tests.inference.groups.sum_studies import COLUMNS, Cell, noisy_rows
+from tests.inference.groups.test_moments import UNIT, noisy_groups
 
 pytestmark = pytest.mark.benchmark
 
@@ -80,3 +83,33 @@ def test_the_inference_of_groups_alone() -> None:
         times.append(time.process_time() - started)
         print(f"infer_groups, {n_groups:,} groups: {times[-1]:.2f} s of CPU")
     print(f"slope of infer_groups to {SIZES[-1]:,} groups: {slope(times):.2f}")
+
+
+@pytest.mark.parametrize(("n_groups", "sizes"), [(10**4, (0, 40)), (300, (2000, 20_000))], ids=["many", "large"])
+def test_the_inference_of_groups_of_every_kind(n_groups: int, sizes: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    n = rng.integers(*sizes, n_groups)
+    for n_categories in (2, 3, 5):
+        counts = rng.multinomial(n, rng.dirichlet(np.full(n_categories, 4.0), n_groups))
+        noise = DiscreteLaplace(2.0)
+        observation = NoisyGroups(
+            GroupedCounts((1.0,) * n_categories), counts + noise.simulate(rng, counts.shape), noise
+        )
+        timed(f"{n_categories} categories", observation, rng)
+    for model in COLUMNS:
+        cell = Cell(model, 1.0, float(np.mean(n)))
+        outcome = outcome_of(cell.family, cell.column)
+        low, high = outcome.law.public_range
+        coordinates = rng.normal((low + high) / 2.0, (high - low) / 8.0, n_groups)
+        parameters = outcome.law.parameters(coordinates[:, None])[:, 0]
+        rows = noisy_rows(cell.family, cell.column, parameters, n, cell.noise, rng)
+        timed(model, NoisyGroups(outcome, rows, cell.noise), rng)
+    observation, _ = noisy_groups(rng.normal(5.0, 1.0, n_groups), n, 1.5, DiscreteLaplace(8.0 * UNIT), rng)
+    timed("normal", observation, rng)
+
+
+def timed(name: str, observation: NoisyGroups, rng: np.random.Generator) -> None:
+    """Print the CPU seconds of an inference."""
+    started = time.process_time()
+    infer_groups(observation, "partial", 4000, rng)
+    print(f"infer_groups, {len(observation.observed):,} groups, {name}: {time.process_time() - started:.2f} s of CPU")

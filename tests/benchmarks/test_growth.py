@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpbayes_cli.core.columns import Column
-from dpbayes_cli.core.statistic import CountAt, Statistic
-from dpbayes_cli.sources.location import locate_for_spark
-from dpbayes_cli.sources.spark import SparkSource
 from tests.benchmarks.test_benchmarks import COUNT, DUCKDB_ONE, measure, released, show
-from tests.sources.tables_of_texts import NOTHING, Asked, answer, bound, embedded
 
 pytestmark = pytest.mark.benchmark
 
-SPARK_SIZES = (10**3, 10**5, 10**6, 10**7)
 SIZES = (10**3, 10**5, 10**6, 10**7, 10**8)
 
 
@@ -101,26 +92,3 @@ def test_privacy_units(place: Path, n: int) -> None:
     )
     ours = measure(released(path, "--column", "x", "--unit", "who", "--max-contributions", "3"), 3)
     show(f"{n:,} records of {n // 5:,} units", ours, alone, "by row numbers in DuckDB alone")
-
-
-@pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed")
-@pytest.mark.skipif(shutil.which("java") is None, reason="no Java is installed")
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("most", [None, 3])
-def test_growth_by_spark(place: Path, most: int | None) -> None:
-    """One session of two local threads, started before; the same integers as by the embedded reader."""
-    times, column = [], (Column("x", ("0", "1")),)
-    asked = Asked(Statistic((), (CountAt("x", 1),), 0, NOTHING, 0), column, most=most)
-    for n in SPARK_SIZES:
-        path = parquet_of(
-            place / f"s{n}.parquet", n, f"(random() * {n // 5})::INTEGER AS owner, (i % 3 = 0)::INTEGER AS x"
-        )
-        expected, took = embedded(path, asked), []
-        for _ in range(3):
-            started = time.perf_counter()
-            answer_by_spark = answer(SparkSource(locate_for_spark(str(path)), "local[2]", bound(asked)), asked)
-            took.append(time.perf_counter() - started)
-            assert answer_by_spark == expected
-        times.append(min(took[1:]))
-        print(f"\n{n:,} records by Spark, most {most}: {times[-1]:.2f} s, the first time {took[0]:.2f} s", end="")
-    print(f"\nslope of Spark, start-up taken off: {slope(SPARK_SIZES, times):.3f}")

@@ -16,11 +16,9 @@ pytestmark = pytest.mark.benchmark
 
 STATUS = ("Married-civ-spouse", "Never-married", "Divorced", "Separated", "Widowed")
 CASES = {
-    "one column, 1e8 records": (10**8, "x", ""),
-    "one column, 1e7 records": (10**7, "x", ""),
-    "one of six columns, 1e7 records": (10**7, "a", ""),
-    "one of six quoted columns, 1e7 records": (10**7, "a", '"'),
-}
+    "one column, 1e8 records": (10**8, "x", ""), "one column, 1e7 records": (10**7, "x", ""),
+    "one of six columns, 1e7 records": (10**7, "a", ""), "one of six quoted columns, 1e7 records": (10**7, "a", '"'),
+}  # fmt: skip
 
 
 def six_columns(path: Path, n: int, quote: str) -> Path:

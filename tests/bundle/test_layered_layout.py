@@ -42,12 +42,9 @@ def check_layout(parents: Parents, layout: Layout) -> None:
 
 
 GRAPHS: dict[str, Parents] = {
-    "one": [()],
-    "naive Bayes": [(), *((0,) for _ in range(14))],
-    "complete": [(), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)],
-    "no edges": [()] * 40,
-    "random": random_graph(40, 6, 4),
-}
+    "one": [()], "naive Bayes": [(), *((0,) for _ in range(14))],
+    "complete": [(), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)], "no edges": [()] * 40, "random": random_graph(40, 6, 4),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("parents", GRAPHS.values(), ids=GRAPHS)

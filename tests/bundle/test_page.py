@@ -101,12 +101,9 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
 
 def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
     spec = {
-        "model": "dirichlet-categorical",
-        "domain": {"categories": ["0", "1", *EVIL]},
-        "privacy": {"epsilon": "0.1"},
-        "inference": {"method": "naive"},
-        "data": str(SAMPLE_DATA / "relapse.csv"),
-    }
+        "model": "dirichlet-categorical", "domain": {"categories": ["0", "1", *EVIL]}, "privacy": {"epsilon": "0.1"},
+        "inference": {"method": "naive"}, "data": str(SAMPLE_DATA / "relapse.csv"),
+    }  # fmt: skip
     Path("evil.yaml").write_text(yaml.safe_dump(spec))
     release(dpbayes, "--spec", "evil.yaml")
     content, page = page_of()

@@ -44,15 +44,11 @@ BOX = {"x": {"values": ["a", "b", "c"]}, "t": {"values": ["no", "yes"]}}
 
 SENTENCES: list[tuple[str, dict[str, Any], list[tuple[float, float, float]], str]] = [
     (
-        "beta-bernoulli",
-        {"success": "2", "failure": "1"},
-        [(0.197, 0.262, 0.328)],
+        "beta-bernoulli", {"success": "2", "failure": "1"}, [(0.197, 0.262, 0.328)],
         "about 26 % have c = 2 (90 % interval 20 % to 33 %),",
     ),
     (
-        "normal-mean",
-        {**NUMBERS, "variance": 9},
-        [(51.93, 52.51, 53.09)],
+        "normal-mean", {**NUMBERS, "variance": 9}, [(51.93, 52.51, 53.09)],
         "the mean of c is about 52.5 (90 % interval 51.9 to 53.1),",
     ),
     (
@@ -63,9 +59,7 @@ SENTENCES: list[tuple[str, dict[str, Any], list[tuple[float, float, float]], str
         "(90 % interval 10.0 to 12.0),",
     ),
     (
-        "gamma-exponential",
-        {"upper": 60},
-        [(0.08, 0.1, 0.125)],
+        "gamma-exponential", {"upper": 60}, [(0.08, 0.1, 0.125)],
         "the mean of c is about 10.0 (90 % interval 8.0 to 12.5),",
     ),
     (
@@ -97,7 +91,7 @@ SENTENCES: list[tuple[str, dict[str, Any], list[tuple[float, float, float]], str
         "This release estimates how t and 1 other column depend on each other: about 70 % have t = no "
         "(90 % interval 60 % to 80 %),",
     ),
-]
+]  # fmt: skip
 
 
 def test_the_sentence_names_column_estimate_interval_and_guarantee(dpbayes: Cli) -> None:

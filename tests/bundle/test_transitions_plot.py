@@ -15,11 +15,9 @@ def test_transitions_are_numbers_in_shaded_cells() -> None:
     check_picture(picture, labeled=True)
     drawn = texts(picture)
     assert drawn[4:] == [
-        *("at first", "1.00", "0.00", "0.00"),
-        *("from state 1", "0.90", "0.10", "<0.01"),
-        *("from state 2", "0.25", "0.50", "0.25"),
-        *("from state 3", "0.00", "<0.01", ">0.99"),
-    ]
+        *("at first", "1.00", "0.00", "0.00"), *("from state 1", "0.90", "0.10", "<0.01"),
+        *("from state 2", "0.25", "0.50", "0.25"), *("from state 3", "0.00", "<0.01", ">0.99"),
+    ]  # fmt: skip
     opacities = re.findall(r"fill: var\(--series-1\); opacity: ([0-9.]+)", picture.svg)
     shades = 0.5 * np.concatenate([[1.0], transition[transition > 0.0]])
     assert [float(opacity) for opacity in opacities] == pytest.approx(shades.tolist(), abs=0.01)

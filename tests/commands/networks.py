@@ -12,11 +12,9 @@ from dpbayes_cli.core.registry import mechanism_type
 from tests.conftest import Cli
 
 VARIABLES: dict[str, Any] = {
-    "class": {"values": ["no", "yes"], "impute": "no"},
-    "kind": {"values": ["u", "v", "w"], "impute": "u"},
-    "flag": {"values": ["0", "1"], "impute": "0"},
-    "age": {"cuts": [20, 40, 60], "impute": 30},
-}
+    "class": {"values": ["no", "yes"], "impute": "no"}, "kind": {"values": ["u", "v", "w"], "impute": "u"},
+    "flag": {"values": ["0", "1"], "impute": "0"}, "age": {"cuts": [20, 40, 60], "impute": 30},
+}  # fmt: skip
 
 
 def people(path: Path, n_records: int = 600, seed: int = 1) -> Path:

@@ -32,13 +32,10 @@ def test_accounts_are_opened_charged_amended_and_shown(dpbayes: Cli, coin: Path)
     assert "annual report" in dpbayes("budget", "history").out
     assert dpbayes("budget", "amend", "coin", "--eps", "5", "--reason", "new wave").code == 0
     for code, options in (
-        (5, ["--eps", "0.5", "--reason", "oops"]),
-        (3, ["--eps", "0", "--reason", "close"]),
-        (2, ["--reason", "nothing"]),
-        (2, ["--eps", "6"]),
-        (2, ["--eps", "6", "--reason", " "]),
+        (5, ["--eps", "0.5", "--reason", "oops"]), (3, ["--eps", "0", "--reason", "close"]),
+        (2, ["--reason", "nothing"]), (2, ["--eps", "6"]), (2, ["--eps", "6", "--reason", " "]),
         (2, ["--eps", "6", "--reason", "x\x1b[2J"]),
-    ):
+    ):  # fmt: skip
         assert dpbayes("budget", "amend", "coin", *options).code == code
     assert "remaining" in dpbayes("budget", "show").out
     assert "anchor" in dpbayes("budget", "show", "-v").err
@@ -190,21 +187,11 @@ def test_show_says_how_an_account_is_kept_and_what_is_left(dpbayes: Cli, coin: P
 
 def test_every_command_names_a_missing_ledger_and_creates_none(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
     for line in (
-        "budget show",
-        "budget show coin",
-        "budget history",
-        "budget export",
-        "budget verify",
-        "budget recover",
-        "budget recover --to new.sqlite",
-        "budget backup new.sqlite",
-        "budget amend coin --eps 1 --reason why",
-        "budget limit coin ada --eps 1",
-        "budget notify coin --at 0.8",
-        "budget close coin --reason why",
-        "budget adopt --reason why",
-        "release coin.csv --model beta-bernoulli --eps 1 --no-open-account",
-    ):
+        "budget show", "budget show coin", "budget history", "budget export", "budget verify", "budget recover",
+        "budget recover --to new.sqlite", "budget backup new.sqlite", "budget amend coin --eps 1 --reason why",
+        "budget limit coin ada --eps 1", "budget notify coin --at 0.8", "budget close coin --reason why",
+        "budget adopt --reason why", "release coin.csv --model beta-bernoulli --eps 1 --no-open-account",
+    ):  # fmt: skip
         done = dpbayes(*line.split())
         assert (line, done.code) == (line, 5 if line.startswith("release") else 6)
         assert f"there is no ledger at '{ledger_path}'" in done.err

@@ -32,12 +32,10 @@ def test_the_command_prints_one_document_and_talks_elsewhere(
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["missing.yaml"], 3),
-        (["small.yaml", "--case", "nope"], 3),
-        (["small.yaml", "--trials", "1"], 2),
+        (["missing.yaml"], 3), (["small.yaml", "--case", "nope"], 3), (["small.yaml", "--trials", "1"], 2),
         (["small.yaml", "--out", "taken"], 8),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_run_leaves_nothing(arguments: list[str], code: int, dpbayes: Cli) -> None:
     Path("small.yaml").write_text(yaml.safe_dump(SMALL), encoding="utf-8")
     Path("taken").write_text("x")

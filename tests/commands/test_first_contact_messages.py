@@ -124,15 +124,12 @@ SPECS: dict[str, tuple[list[str], list[str]]] = {
     "bounds": (
         ["--model", "normal"],
         [
-            "2 mistakes",
-            "domain: missing; normal needs --lower, --upper",
-            "--lower 0 --upper 100",
-            "--bounds-epsilon 0.1",
-            "--eps 1",
+            "2 mistakes", "domain: missing; normal needs --lower, --upper", "--lower 0 --upper 100",
+            "--bounds-epsilon 0.1", "--eps 1",
         ],
     ),
     "a comma": (["--model", "normal", "--eps", "1", "--lower", "0", "--upper", "1,5"], ["decimal point: 1.5"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", SPECS)

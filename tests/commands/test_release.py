@@ -268,12 +268,10 @@ def test_a_dry_run_states_the_cost_in_the_notion_of_the_mechanism(dpbayes: Cli, 
     for account, total, options, cost in (
         ("z", ["--rho", "0.5"], ["--mechanism", "gaussian", "--rho", "0.1"], "rho 0.1,"),
         (
-            "r",
-            ["--rdp", "0.5", "--order", "2"],
-            [*drawn, "--prior", "alpha=6,beta=12"],
+            "r", ["--rdp", "0.5", "--order", "2"], [*drawn, "--prior", "alpha=6,beta=12"],
             "a Renyi curve below order 9.",
         ),
-    ):
+    ):  # fmt: skip
         assert dpbayes("budget", "open", account, *total).code == 0
         flags = ["--model", "beta-bernoulli", *options, "--dataset", account, "--dry-run"]
         assert f"would cost {cost}" in dpbayes("release", coin, *flags).out

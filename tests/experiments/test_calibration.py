@@ -115,13 +115,11 @@ def test_a_lattice_far_from_the_mode_is_drawn_too() -> None:
 @pytest.mark.parametrize(
     ("family", "sums"),
     [
-        (DirichletFamily((2.0, 3.0, 4.0), 9), (2, 3, 4)),
-        (GammaShapeFamily(2.0, 3.0, 5.0, 7), (11,)),
-        (GammaRateFamily(2.0, 3.0, 5.0, 7), (11,)),
-        (NormalFamily(1.0, 2.0, 3.0, -4.0, 4.0, 7), (5,)),
+        (DirichletFamily((2.0, 3.0, 4.0), 9), (2, 3, 4)), (GammaShapeFamily(2.0, 3.0, 5.0, 7), (11,)),
+        (GammaRateFamily(2.0, 3.0, 5.0, 7), (11,)), (NormalFamily(1.0, 2.0, 3.0, -4.0, 4.0, 7), (5,)),
     ],
     ids=lambda item: type(item).__name__,
-)
+)  # fmt: skip
 @pytest.mark.parametrize(("r", "m"), [(1.0, 1.0), (0.5, 2.0)])
 def test_simulated_conjugate_draws_have_the_moments_of_the_family(
     family: object, sums: tuple[int, ...], r: float, m: float

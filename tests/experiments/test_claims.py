@@ -79,14 +79,11 @@ def test_a_figure_is_stamped_in_every_format() -> None:
 @pytest.mark.parametrize(
     ("signs", "values", "holds"),
     [
-        ({"always": -1}, (-0.1, -0.2), True),
-        ({"always": -1}, (-0.1, 0.0), False),
-        ({"never": 1}, (-0.1, 0.0), True),
-        ({"never": 1}, (-0.1, 0.1), False),
-        ({"never": -1, "some": 1}, (0.0, 0.1), True),
+        ({"always": -1}, (-0.1, -0.2), True), ({"always": -1}, (-0.1, 0.0), False), ({"never": 1}, (-0.1, 0.0), True),
+        ({"never": 1}, (-0.1, 0.1), False), ({"never": -1, "some": 1}, (0.0, 0.1), True),
         ({"never": -1, "some": 1}, (0.0, 0.0), False),
     ],
-)
+)  # fmt: skip
 def test_a_claim_about_differences_follows_from_their_signs(
     signs: dict[str, int], values: tuple[float, ...], holds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

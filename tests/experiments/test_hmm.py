@@ -121,11 +121,9 @@ def test_chains_end_where_the_tempered_posterior_is(as_released: bool) -> None:
     """
     least, power, n = 0.1, 0.6, 20_000
     domain = {
-        "sequence": {"column": "s", "values": ["a"]},
-        "time": {"column": "t", "values": ["1", "2", "3"]},
-        "features": {"x": {"values": ["0", "1"]}},
-        "states": 2,
-    }
+        "sequence": {"column": "s", "values": ["a"]}, "time": {"column": "t", "values": ["1", "2", "3"]},
+        "features": {"x": {"values": ["0", "1"]}}, "states": 2,
+    }  # fmt: skip
     spec = build_spec({"model": "hmm", "domain": domain, "prior": {"stay": 1.0, "emission": 1.5, "initial": 0.8}})
     model = require_type(spec.build_model(), Hmm)
     counts = np.array([[6, 1], [5, 3], [1, 4]])

@@ -43,20 +43,17 @@ def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
     "observation",
     often(
         [
-            known(1000, 100.0, (300, None)),
-            known(1000, 100.0, (1500, None), (0.5, 0.5)),
-            known(1000, 2.0, (900, None), (1e6, 1e6)),
-            known(200_000, 2000.0, (1000, None), (0.3, 1.0)),
+            known(1000, 100.0, (300, None)), known(1000, 100.0, (1500, None), (0.5, 0.5)),
+            known(1000, 2.0, (900, None), (1e6, 1e6)), known(200_000, 2000.0, (1000, None), (0.3, 1.0)),
             known(1_000_000, 200.0, (300_000, None), (2.0, 5.0)),
             known(1_000_000, 1000.0, (200_000, None), (1e5, 1e5)),
-            known(1_000_000, 5e4, (-20_000, 999_000), (3.0, 0.2)),
-            known(0, 1.0, (3, None), (2.0, 3.0)),
+            known(1_000_000, 5e4, (-20_000, 999_000), (3.0, 0.2)), known(0, 1.0, (3, None), (2.0, 3.0)),
             behind(Staircase.of(5, Decimal("0.8"))),
             *(behind(RoundedGaussian(scale)) for scale in (0.7, 63.9, 900.0)),
         ],
         2,
     ),
-)
+)  # fmt: skip
 def test_panels_and_windows_lose_nothing(observation: NoisyCounts) -> None:
     mixture = beta_mixture(observation)
     (a, b), n = observation.concentration, observation.total.n

@@ -70,11 +70,9 @@ def assert_exact(counts: np.ndarray, exact: dict[tuple[int, ...], float], base: 
 
 
 SMALL_PLANES = [
-    observation("at-most", 10, 2.0, (4, 5)),
-    observation("at-most", 10, 200.0, (-120, 300), (2.0, 0.5)),
-    observation("at-most", 14, 1.0, (20, -3), (0.2, 0.2)),
-    observation("unbounded", 0, 1.0, (3, 2), (1.0, 4.0)),
-]
+    observation("at-most", 10, 2.0, (4, 5)), observation("at-most", 10, 200.0, (-120, 300), (2.0, 0.5)),
+    observation("at-most", 14, 1.0, (20, -3), (0.2, 0.2)), observation("unbounded", 0, 1.0, (3, 2), (1.0, 4.0)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("coarse", [False, True])
@@ -91,13 +89,11 @@ def test_rejection_draws_follow_the_enumerated_posterior(
 
 
 SMALL_TOTALS = [
-    observation("known", 12, 2.0, (4, 5, 2)),
-    observation("known", 9, 30.0, (40, -20, 3), (3.0, 0.3, 1.0)),
+    observation("known", 12, 2.0, (4, 5, 2)), observation("known", 9, 30.0, (40, -20, 3), (3.0, 0.3, 1.0)),
     observation("known", 7, 1.5, (1, 2, 2, 1), (1.0, 2.0, 0.5, 1.0)),
     observation("at-most", 12, 3.0, (5, -3, 9), (1.0, 2.0, 0.5)),
-    observation("at-most", 8, 1.0, (0, 0, 9, 2), (0.1, 0.1, 0.1, 0.1)),
-    observation("unbounded", 0, 0.7, (2, 0, 1)),
-]
+    observation("at-most", 8, 1.0, (0, 0, 9, 2), (0.1, 0.1, 0.1, 0.1)), observation("unbounded", 0, 0.7, (2, 0, 1)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", often(SMALL_TOTALS, 2))

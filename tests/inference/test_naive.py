@@ -31,14 +31,11 @@ def test_the_projection_is_feasible_and_no_swap_comes_nearer(values: list[int], 
 @pytest.mark.parametrize(
     ("kind", "n", "observed", "expected"),
     [
-        ("known", 10, (14, None), [11.0, 1.0]),
-        ("known", 10, (-3, None), [1.0, 11.0]),
-        ("at-most", 10, (-3, 4), [1.0, 5.0]),
-        ("at-most", 10, (9, 5), [8.0, 4.0]),
-        ("unbounded", 0, (-3, 500), [1.0, 501.0]),
-        ("known", 10, (9, 5), [8.0, 4.0]),
+        ("known", 10, (14, None), [11.0, 1.0]), ("known", 10, (-3, None), [1.0, 11.0]),
+        ("at-most", 10, (-3, 4), [1.0, 5.0]), ("at-most", 10, (9, 5), [8.0, 4.0]),
+        ("unbounded", 0, (-3, 500), [1.0, 501.0]), ("known", 10, (9, 5), [8.0, 4.0]),
     ],
-)
+)  # fmt: skip
 def test_released_counts_are_projected_on_the_feasible_set(
     kind: str, n: int, observed: tuple[int | None, ...], expected: list[float]
 ) -> None:

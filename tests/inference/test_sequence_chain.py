@@ -12,7 +12,7 @@ from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.sequences import sequence_chain
 from dpbayes_cli.inference.sequences.noisy_poisson import log_marginal
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
-from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
+from dpbayes_cli.inference.sequences.sequence_moves import EmissionLikelihood, EmissionMove, RateMove
 from dpbayes_cli.inference.sequences.sequence_state import SequenceData
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, transition_counts
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
@@ -73,8 +73,7 @@ def test_exact_counts_give_the_sum_over_all_paths(sampler: Any) -> None:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw rates in every sweep, and states and counts in every second one, so that few sweeps include every move."""
-    monkeypatch.setattr(sequence_chain, "RATES_EVERY", 1)
+    """Draw states, rates and counts in every second sweep, so that few sweeps include every move."""
     monkeypatch.setattr(sequence_chain, "STATES_EVERY", 2)
     monkeypatch.setattr(sequence_chain, "COUNTS_EVERY", 2)
 
@@ -99,6 +98,7 @@ def drawn_jointly(noise: NoiseLaw, rng: np.random.Generator, *, complete: bool) 
     observed = [c.reshape(*shape, -1) + noise.simulate(rng, (*shape, c.shape[1])) for c in counts]
     chain = SequenceChain(SequenceData.of(observation_of(observed, noise, complete=complete)), rng)
     chain.emission, chain.transition, chain.initial = np.concatenate(emission, axis=1), transition, initial
+    chain.typical = chain.emission
     chain.states, chain.counts = states, np.concatenate(counts, axis=1).astype(float)
     chain.rate, chain.valid, chain.mean_rate, chain.rate_shape = rate, valid, float(mean), float(a)
     columns = sum(SIZES)
@@ -157,3 +157,21 @@ def joint_p_values(noise: NoiseLaw, size: int, *, complete: bool) -> Floats:
 def test_sweeps_keep_the_joint_law(noise: NoiseLaw, complete: bool) -> None:
     """3,000 draws each, 14 features; false-fail 1e-6 each."""
     assert joint_p_values(noise, 3000, complete=complete).min() > 1e-6
+
+
+@pytest.mark.parametrize("noise", [DiscreteLaplace(1.0), DiscreteLaplace(30.0), DiscreteGaussian(6.0)], ids=str)
+def test_the_interpolated_likelihood_is_the_sum_over_cells(noise: NoiseLaw) -> None:
+    """Over the whole range of the polynomials, and outside; 10 random states of chains."""
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        chain = drawn_jointly(noise, rng, complete=False)
+        likelihood = EmissionLikelihood.of(chain)
+        place = likelihood.reach * rng.uniform(-1.2, 1.2, likelihood.reach.shape)
+        emission = np.clip(likelihood.middle + place, 1e-4, 1.0) ** 2
+        rates = chain.rate[:, None] * chain.valid[chain.data.feature] * emission[chain.states.ravel()]
+        by_cell, by_rate = chain.data.with_slopes(np.maximum(rates, 1e-12))
+        value, slope = likelihood.at(emission)
+        members, sd = chain.members(), 2.0 * np.sqrt(emission) * likelihood.reach / 8.0
+        exact = (members * chain.rate) @ by_rate * chain.valid[chain.data.feature]
+        assert value == pytest.approx(members @ by_cell, abs=0.02)
+        assert slope * sd == pytest.approx(exact * sd, abs=0.02)

@@ -23,13 +23,10 @@ from dpbayes_cli.privacy.kinds import ApproximateDP, NoisyShift, PureDP, RenyiCu
 
 MICRO = Decimal("1e-6")
 BUDGETS: list[Budget] = [
-    PureBudget(Decimal(3)),
-    ApproximateBudget(Decimal(3), MICRO),
-    RenyiBudget(Decimal(8), Decimal("0.5")),
-    ConcentratedBudget.of_statement(Decimal(3), MICRO),
-    GaussianBudget.of_statement(Decimal(3), MICRO),
+    PureBudget(Decimal(3)), ApproximateBudget(Decimal(3), MICRO), RenyiBudget(Decimal(8), Decimal("0.5")),
+    ConcentratedBudget.of_statement(Decimal(3), MICRO), GaussianBudget.of_statement(Decimal(3), MICRO),
     UnionBudget.divide(Decimal(3), MICRO),
-]
+]  # fmt: skip
 GUARANTEES: list[Guarantee] = [
     PureDP(Decimal("0.1")),
     PureDP(Decimal("0.3"), ((NoisyShift(Decimal(100), 1, 30),), (NoisyShift(Decimal(100), 5, 3),))),

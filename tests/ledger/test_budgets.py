@@ -74,19 +74,14 @@ def test_both_components_of_an_approximate_budget_bind() -> None:
 @pytest.mark.parametrize(
     ("budget", "guarantee"),
     [
-        (PureBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
-        (PureBudget(ONE), ZeroConcentrated(MICRO)),
-        (PureBudget(ONE), CURVE),
-        (ApproximateBudget(ONE, MICRO), GaussianDP(MICRO)),
-        (RenyiBudget(Decimal(8), ONE), CURVE),
-        (RenyiBudget(Decimal(2), ONE), ApproximateDP(Decimal("0.1"), MICRO)),
-        (ConcentratedBudget(ONE), CURVE),
-        (ConcentratedBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
-        (GaussianBudget(ONE), ZeroConcentrated(MICRO)),
-        (GaussianBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
+        (PureBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)), (PureBudget(ONE), ZeroConcentrated(MICRO)),
+        (PureBudget(ONE), CURVE), (ApproximateBudget(ONE, MICRO), GaussianDP(MICRO)),
+        (RenyiBudget(Decimal(8), ONE), CURVE), (RenyiBudget(Decimal(2), ONE), ApproximateDP(Decimal("0.1"), MICRO)),
+        (ConcentratedBudget(ONE), CURVE), (ConcentratedBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
+        (GaussianBudget(ONE), ZeroConcentrated(MICRO)), (GaussianBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
         (UnionBudget.divide(ONE, MICRO, (Decimal(8), Decimal(16))), CURVE),
     ],
-)
+)  # fmt: skip
 def test_a_release_without_a_finite_cost_in_the_budget_is_refused(budget: Budget, guarantee: Guarantee) -> None:
     missing = budget.shortfall(budget.nothing, guarantee)
     assert missing
@@ -198,17 +193,12 @@ def test_a_damaged_stored_budget_is_refused(stored: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: PureBudget(Decimal(0)),
-        lambda: ApproximateBudget(ONE, Decimal(0)),
-        lambda: ApproximateBudget(ONE, ONE),
-        lambda: RenyiBudget(ONE, ONE),
-        lambda: ConcentratedBudget(Decimal(0)),
-        lambda: GaussianBudget(Decimal(0)),
-        lambda: GaussianBudget.of_statement(ONE, Decimal(0)),
-        lambda: UnionBudget.divide(ONE, MICRO, ()),
-        lambda: UnionBudget.divide(ONE, MICRO, (Decimal(2), Decimal(2))),
+        lambda: PureBudget(Decimal(0)), lambda: ApproximateBudget(ONE, Decimal(0)),
+        lambda: ApproximateBudget(ONE, ONE), lambda: RenyiBudget(ONE, ONE), lambda: ConcentratedBudget(Decimal(0)),
+        lambda: GaussianBudget(Decimal(0)), lambda: GaussianBudget.of_statement(ONE, Decimal(0)),
+        lambda: UnionBudget.divide(ONE, MICRO, ()), lambda: UnionBudget.divide(ONE, MICRO, (Decimal(2), Decimal(2))),
     ],
-)
+)  # fmt: skip
 def test_absurd_budgets_are_refused(build: Any) -> None:
     with pytest.raises(SpecError):
         build()

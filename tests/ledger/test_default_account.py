@@ -56,17 +56,13 @@ def test_no_message_says_inf(dpbayes: Cli, coin: Path) -> None:
              "--prior", "alpha=6,beta=12"]  # fmt: skip
     assert "requested: no finite epsilon" in dpbayes("release", coin, *gaussian).err
     for code, *command in [
-        (5, "release", coin, *gaussian),
-        (5, "release", coin, *gaussian, "--dataset", "b", "--analyst", "ada"),
-        (5, "release", coin, *gaussian, "--dataset", "g", "--analyst", "ada"),
-        (5, "release", coin, *steep),
+        (5, "release", coin, *gaussian), (5, "release", coin, *gaussian, "--dataset", "b", "--analyst", "ada"),
+        (5, "release", coin, *gaussian, "--dataset", "g", "--analyst", "ada"), (5, "release", coin, *steep),
         (5, "release", coin, *steep, "--dataset", "r", "--analyst", "ada"),
         (0, "release", coin, *steep, "--dataset", "u", "--out", "o"),
-        (0, "release", coin, *gaussian, "--dataset", "u", "--dry-run"),
-        (0, "budget", "show", "-v"),
-        (0, "budget", "history"),
-        (0, "report", "o", "--format", "html"),
-    ]:
+        (0, "release", coin, *gaussian, "--dataset", "u", "--dry-run"), (0, "budget", "show", "-v"),
+        (0, "budget", "history"), (0, "report", "o", "--format", "html"),
+    ]:  # fmt: skip
         done = dpbayes(*command)
         assert done.code == code
         assert not re.search(r"\b-?inf(inity)?\b", done.out + done.err, re.IGNORECASE), (command, done.out, done.err)

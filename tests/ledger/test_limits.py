@@ -103,11 +103,8 @@ def test_notices_begin_at_the_share(ledger: Ledger) -> None:
     ada = "of the limit of analyst 'ada' is spent"
     account = "of account 'clinic' is spent"
     assert said == [
-        [],
-        [f"notice: 50 % {ada}"],
-        [f"notice: 50 % {account}"],
-        [f"notice: 66 % {account}", f"notice: 100 % {ada}"],
-    ]
+        [], [f"notice: 50 % {ada}"], [f"notice: 50 % {account}"], [f"notice: 66 % {account}", f"notice: 100 % {ada}"],
+    ]  # fmt: skip
     ledger.change("clinic", lambda account: notice_entry(account, None, ""))
     assert due_notices(ledger.state().accounts["clinic"], "ada") == []
 

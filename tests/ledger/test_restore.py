@@ -121,12 +121,9 @@ def test_a_backup_of_another_ledger_or_a_bad_one_is_refused(path: Path, tmp_path
     (tmp_path / "text").write_text("no ledger")
     damage(copy_of(tmp_path / "backup", "edited"), 2)
     for name, said in (
-        ("other", "another ledger"),
-        ("text", "cannot be used"),
-        ("edited", "does not verify"),
-        ("missing", "no ledger"),
-        ("ledger.sqlite", "the ledger itself"),
-    ):
+        ("other", "another ledger"), ("text", "cannot be used"), ("edited", "does not verify"),
+        ("missing", "no ledger"), ("ledger.sqlite", "the ledger itself"),
+    ):  # fmt: skip
         with pytest.raises(LedgerError, match=said):
             restore(open_ledger(path), tmp_path / name, "wrong")
     assert path.read_bytes() == content

@@ -46,13 +46,10 @@ def listed(label: str, **changes: Any) -> Charge:
     name = label.partition("-")[0]
     request = REQUESTS[name]
     stated = {
-        "label": label,
-        "request": request,
-        "request_digest": digest("request", canonical_json(request)),
-        "question_digest": name,
-        "guarantee": PureDP(Decimal("0.1" if name == "rate" else "0.2")),
+        "label": label, "request": request, "request_digest": digest("request", canonical_json(request)),
+        "question_digest": name, "guarantee": PureDP(Decimal("0.1" if name == "rate" else "0.2")),
         "open_account": False,
-    }
+    }  # fmt: skip
     return charge("1", **{**stated, **changes})
 
 
@@ -129,13 +126,10 @@ def reserved(asked: Charge, label: str | None = None) -> dict[str, Any]:
     label = label or asked.label or ""
     copied = ("account", "request", "request_digest", "question_digest", "source", "purpose")
     return {
-        **{name: getattr(asked, name) for name in copied},
-        "kind": "reserved",
-        "release_id": release_id_of(asked.account, label),
-        "label": label,
-        "guarantee": asked.guarantee.serialize(),
+        **{name: getattr(asked, name) for name in copied}, "kind": "reserved",
+        "release_id": release_id_of(asked.account, label), "label": label, "guarantee": asked.guarantee.serialize(),
         "owner": {},
-    }
+    }  # fmt: skip
 
 
 def append(stored: StoredLedger, fields: Mapping[str, Any]) -> None:

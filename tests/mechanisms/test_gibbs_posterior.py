@@ -63,12 +63,9 @@ def true_mu(plan: Plan, model: str, n: int) -> float:
     """Return the cost of a plan's chain, recomputed from slope, curvature and rows of norm sqrt(2)."""
     chain = require_type(plan.final_step.law, Langevin)
     slope, curvature = {
-        "logistic-regression": (1.0, 0.25),
-        "probit-regression": (1.0, 1.0 / math.sqrt(2.0 * math.pi)),
-        "huber-regression": (13.45, 100.0),
-        "quantile-regression": (7.0, 100.0),
-        "svm": (1.0, 2.0),
-    }[model]
+        "logistic-regression": (1.0, 0.25), "probit-regression": (1.0, 1.0 / math.sqrt(2.0 * math.pi)),
+        "huber-regression": (13.45, 100.0), "quantile-regression": (7.0, 100.0), "svm": (1.0, 2.0),
+    }[model]  # fmt: skip
     with mpmath.workdps(40):
         beta, tau, step_size, root = (mpmath.mpf(x) for x in (chain.likelihood_power, chain.tau, chain.step_size, 2.0))
         d, m = 2 * beta * slope * mpmath.sqrt(root), beta * curvature * 2 * n + tau

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 FAMILIES: dict[str, NumberFamily] = {
-    "gamma-poisson": PoissonCounts(3.0, 1.5),
-    "beta-geometric": GeometricNumbers(2.0, 3.0),
-    "gamma-exponential": ExponentialTimes(3.0, 1.5),
-    "normal-mean": NormalNumbers(0.4, 1.0, 0.7),
-}
+    "gamma-poisson": PoissonCounts(3.0, 1.5), "beta-geometric": GeometricNumbers(2.0, 3.0),
+    "gamma-exponential": ExponentialTimes(3.0, 1.5), "normal-mean": NormalNumbers(0.4, 1.0, 0.7),
+}  # fmt: skip
 LEVELS = np.array([0.01, 0.3, 0.9])
 
 

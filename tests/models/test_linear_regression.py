@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisySums
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic_values import evaluate
@@ -23,6 +24,7 @@ from dpbayes_cli.models.families.regression_density import Moments
 from dpbayes_cli.models.families.regression_moments import RegressionMoments
 from dpbayes_cli.models.families.regression_simulation import draw_records, draw_regressions
 from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior
+from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.inference.sum_cells import noise_of, policy_of, simulate
 from tests.statistical import assert_not_uniform, assert_uniform
@@ -268,6 +270,22 @@ def test_a_mean_is_as_uncertain_as_its_noise(gaussian: bool) -> None:
     _, sums, _ = law.evaluate(points[..., :-1].reshape(-1, law.dimension), points[..., -1].ravel())
     assert sums[:, 0].std() == pytest.approx(noise.variance**0.5, rel=0.1)
     assert abs(sums[:, 0].mean() - observed[0, 0]) < 0.15 * noise.variance**0.5
+
+
+def test_noise_that_hides_everything_leaves_the_prior_of_the_number_of_records() -> None:
+    """Half of the draws have all records; otherwise log(1 + missing) is uniform. About 2,000 effective draws: .06
+    (share) and .04 (mean) are more than five standard errors; a fixed seed.
+    """
+    subject, n = built({"target": {"column": "y", **BOUNDS}, "features": {"a": BOUNDS}}), 1000
+    policy = RecordPolicy(Neighbors.REPLACE_ONE)
+    noise = noise_of(subject, policy, "1e-11", True)
+    observation = subject.observation(policy, [0] * len(subject.statistic(policy).names), noise, n)
+    law, observed = require_type(observation.law, RegressionMoments), np.array([observation.observed], dtype=float)
+    totals = LatentSumsSampler(observation, law, observed, 32, np.random.default_rng(2)).run(150)[0, :, :, -1]
+    missing = np.log1p(n - totals[totals < n]) / np.log1p(n)
+    assert (totals == n).mean() == pytest.approx(0.5, abs=0.06)
+    assert missing.mean() == pytest.approx(0.5, abs=0.04)
+    assert missing.max() > 0.98
 
 
 def test_plug_in_posterior_is_not_calibrated() -> None:

@@ -26,12 +26,9 @@ DESIGN = Design((Feature(A), Feature(B)))
 CLASS, NUMBER = Column("y", ("0", "1")), NumericColumn("y", -1.0, 1.0, 1 << 16)
 N, POWER, TAU = 40, 0.05, 1.5
 LOSSES: dict[str, Loss] = {
-    "logistic": LogisticLoss(),
-    "probit": ProbitLoss(),
-    "huber": HuberLoss(1.345, 0.1),
-    "quantile": QuantileLoss(0.7, 0.5, 0.1),
-    "hinge": SmoothHingeLoss(0.5),
-}
+    "logistic": LogisticLoss(), "probit": ProbitLoss(), "huber": HuberLoss(1.345, 0.1),
+    "quantile": QuantileLoss(0.7, 0.5, 0.1), "hinge": SmoothHingeLoss(0.5),
+}  # fmt: skip
 
 
 def target_of(loss: Loss) -> Column | NumericColumn:

@@ -100,11 +100,9 @@ def test_the_rounding_error_of_many_records_is_added() -> None:
 
 def test_the_order_at_which_a_divergence_becomes_infinite() -> None:
     for family, expected in (
-        (PAPER, 7.0),
-        (GammaShapeFamily(3.0, 1.0, 2.0, 10), 2.5),
-        (GammaRateFamily(3.0, 5.0, 2.0, 10), 3.5),
+        (PAPER, 7.0), (GammaShapeFamily(3.0, 1.0, 2.0, 10), 2.5), (GammaRateFamily(3.0, 5.0, 2.0, 10), 3.5),
         (BetaFailuresFamily(1.0, 5.0, 1.0, 2.0, 10), 3.5),
-    ):
+    ):  # fmt: skip
         assert family.order_max(1.0, 1.0) == expected
         assert math.isinf(family.divergence(expected, 1.0, 1.0))
         assert math.isfinite(family.divergence(expected - 1e-4, 1.0, 1.0))

@@ -68,13 +68,11 @@ def neighbors(n_cells: int, most: int, relation: str) -> Iterator[tuple[Table, T
 
 
 CASES = [
-    ("replace-one", DiscreteLaplace(1.0), 2.0, 2, 2, 1),
-    ("add-remove", DiscreteLaplace(0.8), 1.25, 2, 2, 1),
+    ("replace-one", DiscreteLaplace(1.0), 2.0, 2, 2, 1), ("add-remove", DiscreteLaplace(0.8), 1.25, 2, 2, 1),
     ("replace-one", DiscreteLaplace(3.0), 4.0 / 3.0, 3, 1, 2),
-    ("add-remove", DiscreteLaplace(0.9), 2.0 / 0.9, 3, 1, 2),
-    ("add-remove", DiscreteLaplace(4.0), 0.75, 3, 1, 3),
+    ("add-remove", DiscreteLaplace(0.9), 2.0 / 0.9, 3, 1, 2), ("add-remove", DiscreteLaplace(4.0), 0.75, 3, 1, 3),
     ("add-remove", DiscreteGaussian(1.5), 30.0, 3, 1, 2),
-]
+]  # fmt: skip
 """Relation, noise, epsilon of the noise, number of keys, integers of a key, and records of a unit."""
 
 

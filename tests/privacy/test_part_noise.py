@@ -43,13 +43,11 @@ def network(weights: list[str], **changes: Any) -> DiscreteBayesNet:
     """A chain of variables of two and three values."""
     variables = {
         f"v{i}": {
-            "values": ["a", "b", "c"][: 2 + i % 2],
-            "weight": weight,
-            "parents": [f"v{i - 1}"] if i else [],
+            "values": ["a", "b", "c"][: 2 + i % 2], "weight": weight, "parents": [f"v{i - 1}"] if i else [],
             **changes,
         }
         for i, weight in enumerate(weights)
-    }
+    }  # fmt: skip
     document = {"model": "bayes-net", "privacy": {"epsilon": "1"}, "domain": {"variables": variables}}
     return require_type(build_spec(document).build_model(), DiscreteBayesNet)
 

@@ -24,16 +24,10 @@ from dpbayes_cli.privacy.tradeoff import Tradeoff
 
 CURVE = RenyiCurve(((Decimal(2), Decimal("0.2")), (Decimal(4), Decimal("0.5"))), Decimal(5))
 GUARANTEES = [
-    PureDP(Decimal(1)),
-    PureDP(Decimal("1e-6")),
-    PureDP(Decimal(50)),
-    ApproximateDP(Decimal("0.5"), Decimal("1e-6")),
-    BoundedRange(Decimal(2), 20),
-    ZeroConcentrated(Decimal("0.05")),
-    GaussianDP(Decimal("0.7")),
-    CURVE,
+    PureDP(Decimal(1)), PureDP(Decimal("1e-6")), PureDP(Decimal(50)), ApproximateDP(Decimal("0.5"), Decimal("1e-6")),
+    BoundedRange(Decimal(2), 20), ZeroConcentrated(Decimal("0.05")), GaussianDP(Decimal("0.7")), CURVE,
     compose([PureDP(Decimal(1)), ZeroConcentrated(Decimal("0.1"))]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda g: f"{g.kind}")

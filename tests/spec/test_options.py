@@ -57,15 +57,12 @@ def test_every_mechanism_refuses_every_option_that_it_does_not_read() -> None:
 @pytest.mark.parametrize(
     "stated",
     [
-        ("--mu", "1"),
-        ("--rho", "0.1", "--order", "7", "--n-steps", "4"),
-        ("--kernel", "gibbs"),
-        ("--mechanism", "ops", "--on-invalid", "impute:1", "--sweeps", "5"),
-        ("--mcmc-sweeps", "60"),
+        ("--mu", "1"), ("--rho", "0.1", "--order", "7", "--n-steps", "4"), ("--kernel", "gibbs"),
+        ("--mechanism", "ops", "--on-invalid", "impute:1", "--sweeps", "5"), ("--mcmc-sweeps", "60"),
         ("--mechanism", "ops", "--on-invalid", "impute:1", "--ess", "100"),
     ],
     ids=" ".join,
-)
+)  # fmt: skip
 def test_a_flag_that_is_not_read_is_refused_before_anything_is_charged(
     stated: tuple[str, ...], dpbayes: Cli, coin: Path
 ) -> None:
@@ -183,12 +180,10 @@ L: dict[str, Any] = {
 H: dict[str, Any] = {
     "model": "hmm",
     "domain": {
-        "sequence": {"column": "s", "values": ["a", "b"]},
-        "time": {"column": "t", "values": ["1", "2"]},
-        "features": {"k": {"values": ["0", "1"]}},
-        "states": "2",
+        "sequence": {"column": "s", "values": ["a", "b"]}, "time": {"column": "t", "values": ["1", "2"]},
+        "features": {"k": {"values": ["0", "1"]}}, "states": "2",
     },
-}
+}  # fmt: skip
 IDS = {
     "abalone-linear-regression": ("4be55c4fef911b59", "da4100c984dd55c4"),
     "adult-bayes-net": ("37c4c609da40dda7", "6c01c53db7138d57"),
@@ -204,11 +199,9 @@ IDS = {
     "clinic-months": ("dc60d40c90c65ec2", "34cb6c2c7a2641e7"),
     "clinic-relapse-complete": ("8877a881642f3131", "13c388b83b7e87b3"),
     "clinic-relapse": ("429c1ee36d176f8d", "5e6a8756c9266843"),
-    "events-hmm": ("11b37abd4e40e5a9", "1eadaceb0fe54989"),
-    "relapse": ("352455156c795ce6", "83965d14feb3874b"),
-    "survey-add-remove": ("96295e3163026a8c", "90a5a6338378043d"),
-    "survey": ("8e51f4d9e4c515ed", "dfd640145f268614"),
-}
+    "events-hmm": ("11b37abd4e40e5a9", "1eadaceb0fe54989"), "relapse": ("352455156c795ce6", "83965d14feb3874b"),
+    "survey-add-remove": ("96295e3163026a8c", "90a5a6338378043d"), "survey": ("8e51f4d9e4c515ed", "dfd640145f268614"),
+}  # fmt: skip
 """By config, the digests of its request and question before mechanisms declared their options."""
 STATED: list[tuple[dict[str, Any], str, dict[str, Any], dict[str, Any], str, str]] = [
     (C, "laplace", {"epsilon": "1.0"}, {}, "352455156c79", "83965d14feb3"),

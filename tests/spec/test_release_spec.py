@@ -69,11 +69,9 @@ def test_wrong_values_are_refused_with_their_place(changes: dict[str, Any], says
 
 def test_a_prior_for_each_category() -> None:
     document = {
-        "model": "dirichlet-categorical",
-        "privacy": {"epsilon": "1"},
-        "domain": {"categories": ["a", "b", "c"]},
+        "model": "dirichlet-categorical", "privacy": {"epsilon": "1"}, "domain": {"categories": ["a", "b", "c"]},
         "prior": {"concentration": {"b": "2", "a": "1", "c": "0.5"}},
-    }
+    }  # fmt: skip
     assert build_spec(document).build_model().concentration == (1.0, 2.0, 0.5)  # type: ignore[attr-defined]
     document["prior"] = {"concentration": {"a": "1", "b": "2"}}
     with pytest.raises(SpecError, match="no concentration for 'c'"):

@@ -58,12 +58,9 @@ def prepare(directory: Path) -> dict[str, str]:
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dpbayes_cli "$@"\n')
     shim.chmod(0o755)
     return {
-        **os.environ,
-        "PATH": f"{shim.parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "DPBAYES_LEDGER": str(directory / ".ledger.sqlite"),
-        "COLUMNS": "80",
-    }
+        **os.environ, "PATH": f"{shim.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT),
+        "DPBAYES_LEDGER": str(directory / ".ledger.sqlite"), "COLUMNS": "80",
+    }  # fmt: skip
 
 
 def run(command: str, directory: Path, environment: dict[str, str]) -> str:

@@ -110,14 +110,9 @@ class BinaryGroups:
         law = self.prior.law(points)
         overall = expit(points[:, 0]) if self.prior.pooled else np.full(len(points), self._mean_over_groups(law))
         parts = [summarize_pairs(pairs, law, overall) for pairs in self.blocks.pairs]
-        return PairSummary(
-            means=self.blocks.gather([part.means for part in parts]),
-            sds=self.blocks.gather([part.sds for part in parts]),
-            quantiles=self.blocks.gather([part.quantiles for part in parts]),
-            sizes=self.blocks.gather([part.sizes for part in parts]),
-            above=self.blocks.gather([part.above for part in parts]),
-            monte_carlo=max(part.monte_carlo for part in parts),
-        )
+        names = "means", "sds", "quantiles", "sizes", "above"
+        gathered = {name: self.blocks.gather([getattr(part, name) for part in parts]) for name in names}
+        return PairSummary(**gathered, monte_carlo=max(part.monte_carlo for part in parts))
 
     def _mean_over_groups(self, law: CountLaw) -> float:
         """Return the mean over groups of their posterior means, for a few values of the hyperparameters."""

@@ -89,16 +89,12 @@ class CountGrid:
             By successes at ``s``, shape (n_values, n_s), by failures at ``f``, and by records from ``least`` on.
         """
         rate = np.log1p(law.shape / law.mean)[:, None]
+        by_s, by_f = _log_choices(law.a, self.s), _log_choices(law.b, self.f)
         if self.is_small:
-            most_s, most_f = int(self.s[-1]), int(self.f[-1])
-            factorial = log_rising(np.ones(1), max(most_s, most_f))
-            by_s = log_rising(law.a, most_s)[:, self.s] - factorial[:, self.s]
-            by_f = log_rising(law.b, most_f)[:, self.f] - factorial[:, self.f]
-            n = np.arange(most_s + most_f + 1)
-            by_n = log_rising(law.shape, int(n[-1])) - log_rising(law.a + law.b, int(n[-1])) - rate * n
-            by_n = by_n[:, self.least :]
+            n = np.arange(int(self.n[-1, -1]) + 1)
+            rising = log_rising(law.shape, int(n[-1])) - log_rising(law.a + law.b, int(n[-1]))
+            by_n = (rising - rate * n)[:, self.least :]
         else:
-            by_s, by_f = _log_choices(law.a, self.s), _log_choices(law.b, self.f)
             n, kappa, shape = self._records, (law.a + law.b)[:, None], law.shape[:, None]
             at_nodes = gammaln(shape + n) - gammaln(shape) - gammaln(kappa + n) + gammaln(kappa) - rate * n
             by_n = (self._basis @ at_nodes.T).T

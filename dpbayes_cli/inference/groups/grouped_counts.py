@@ -18,6 +18,7 @@ from dpbayes_cli.inference.groups.binary import BinaryGroups, BinaryPrior, infer
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.hyperparameters import ess_warnings
+from dpbayes_cli.inference.groups.pair_summary import join_summaries
 from dpbayes_cli.inference.groups.selection import PublishedSizes, mean_of_nonempty
 
 if TYPE_CHECKING:
@@ -42,24 +43,18 @@ def infer_category(
 def summarize_groups(groups: BinaryGroups, samples: int, rng: np.random.Generator) -> GroupedPosterior:
     """Return the summaries of all groups, with draws of the hyperparameters and of a new group."""
     summary, law, prior = groups.summarize(rng), groups.draw_laws(samples, rng), groups.prior
-    means, sds = summary.means[:, None], summary.sds[:, None]
     records = (mean_of_nonempty(law.mean, law.shape) if groups.are_found else law.mean)[:, None]
     if prior.pooled:
         phi = (law.a / (law.a + law.b))[:, None]
         spread = phi, np.sqrt(phi * (1.0 - phi) / (1.0 + law.a + law.b)[:, None])
     else:
-        spread = spread_of_groups(means, sds, samples, rng)
+        spread = spread_of_groups(summary.means[:, None], summary.sds[:, None], samples, rng)
     return GroupedPosterior(
-        means=means,
-        sds=sds,
-        quantiles=summary.quantiles[:, None],
-        sizes=summary.sizes,
-        above=summary.above[:, None],
+        **join_summaries([summary]),
         hyperparameters=hyperparameter_names(1),
         draws=np.concatenate([*spread, records], axis=1),
         new_group=rng.beta(law.a, law.b)[:, None],
         method=counts_method(pooled=prior.pooled, are_found=groups.are_found),
-        monte_carlo=summary.monte_carlo,
         sampler=lambda size, generator: groups.draw(size, generator)[:, :, None],
         warnings=ess_warnings(groups.hyperparameters.ess, _FEW_ESS),
     )

@@ -26,10 +26,9 @@ import numpy as np
 from dpbayes_cli.base.numeric import normalize_rows
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
-from dpbayes_cli.inference.groups.hyperparameters import find_mode, sample_density
+from dpbayes_cli.inference.groups.hyperparameters import sample_density
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
-from dpbayes_cli.inference.groups.selection import PublishedSizes
-from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior, log_sizes
+from dpbayes_cli.inference.groups.size_law import guess_size_law, log_sizes
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 from dpbayes_cli.inference.groups.sum_nodes import (
     first_coordinates,
@@ -51,6 +50,8 @@ _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
 _FEWEST_POINTS, _MOST_POINTS = 64, 4096
 _LEAST_ESS_SHARE = 0.5
+_AROUND = np.array([[0.0, 0.0], [2.0, 0.0], [-2.0, 0.0], [0.0, -2.0]])
+"""Added to the mean of (log mean, log shape) of the sizes, in standard deviations."""
 _ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
 """Added to a rough guess of (log mean, log shape) of the sizes, to get laws that are wide enough."""
 _SMALLER = np.array([[-1.0, -1.0], [-2.5, -1.0], [-2.5, 1.0]])
@@ -77,9 +78,10 @@ def fit_sums(
     """
     moments = RecordMoments(outcome)
     pilot = part_of(observation, _PILOT_GROUPS)
-    numbers, size_law, coordinates = _first_nodes(pilot, moments)
+    size_laws = _size_laws(pilot, moments)
+    numbers, coordinates = _place_nodes(pilot, moments, size_laws, moments.spread / 2.0)
     likelihood = SumLikelihood(pilot, outcome, moments, pooling, numbers, coordinates)
-    starts = _starts(observation, moments, size_law, pooling)
+    starts = _starts(observation, moments, size_laws, pooling)
     sample = sample_density(likelihood.log_posterior, starts, _PILOT_POINTS, _PILOT_POINTS / 4, rng)
     some = part_of(observation, _MOST_FITTED)
     fit = extend_fit(SumFit(likelihood, outcome, moments, pooling, sample), some, rng)
@@ -103,11 +105,10 @@ def extend_fit(fit: SumFit, observation: NoisyGroups, rng: np.random.Generator) 
     0.08 posterior standard deviations in any of 300 groups, and by less than 0.03 on average, at epsilon 0.1 to 5.
     """
     points = fit.sample.thin(_REFINING_POINTS, rng)
-    sizes = points[:, -2:].mean(axis=0), points[:, -2:].std(axis=0)
+    sizes = points[:, -2:].mean(axis=0) + points[:, -2:].std(axis=0) * _AROUND
     pooled = fit.pooling == "partial"
     spread = 2.0 * float(np.exp(points[:, 1].mean())) if pooled else fit.moments.spread / 2.0
-    fewest = 0 if fit.likelihood.published is None else 1
-    numbers, coordinates = _nodes_given_sizes(observation, fit.moments, *sizes, fewest, spread)
+    numbers, coordinates = _place_nodes(observation, fit.moments, sizes, spread)
     rough = numbers[:, [*range(0, numbers.shape[1] - 1, _ROUGH_STEP), -1]]
     likelihood = SumLikelihood(observation, fit.outcome, fit.moments, fit.pooling, rough, coordinates)
     coordinates = refined_coordinates(fit.moments, coordinates, likelihood.masses(points[::_ROUGH_STEP]))
@@ -115,59 +116,39 @@ def extend_fit(fit: SumFit, observation: NoisyGroups, rng: np.random.Generator) 
     return replace(fit, likelihood=likelihood)
 
 
-def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, pooling: Pooling) -> Floats:
+def _size_laws(observation: NoisyGroups, moments: RecordMoments) -> Floats:
+    """Return rough guesses of (log mean, log shape) of the sizes, the best first, some of them wide enough."""
+    sizes = observation.observed[:, 1] / moments.steps
+    guess = np.array(guess_size_law(sizes, observation.noise.variance / moments.steps**2))
+    roughly = _ROUGHLY if observation.threshold is None else np.concatenate([_ROUGHLY, _SMALLER])
+    return np.asarray(guess + roughly)
+
+
+def _starts(observation: NoisyGroups, moments: RecordMoments, size_laws: Floats, pooling: Pooling) -> Floats:
     """Return points of hyperparameters near which their mode may be."""
     if pooling == "none":
-        return size_law[None]
+        return size_laws
     total = max(float(observation.observed[:, 1].sum()), moments.steps)
     center = float(moments.coordinate_of(np.array(moments.steps * observation.observed[:, 0].sum() / total)))
     low, high = moments.prior_range
     center = min(max(center, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
-    return np.array([[center, math.log(share * moments.spread), *size_law] for share in (0.1, 0.4, 1.0)])
+    spreads = [math.log(share * moments.spread) for share in (0.1, 0.4, 1.0)]
+    return np.array([[center, spread, *law] for spread in spreads for law in size_laws])
 
 
-def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floats, Floats, Floats]:
-    """Return nodes of the sizes, (log mean, log shape) given the noisy sizes alone, and nodes of the coordinates."""
-    noise, steps, sizes = observation.noise, moments.steps, observation.observed[:, 1].astype(np.float64)
-    guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))
-    published = None if observation.threshold is None else PublishedSizes(observation.threshold)
-    fewest, roughly, starts = 0, _ROUGHLY, guess[None]
-    if published is not None:  # groups with few records are missing
-        fewest, roughly = 1, np.concatenate([_ROUGHLY, _SMALLER])
-        starts = guess + np.concatenate([_ROUGHLY[:1], _SMALLER])
-    numbers = number_nodes(noise, steps, sizes, guess + roughly, fewest)
-    weights = log_size_weights(noise, steps, sizes, numbers)
-
-    def log_density(points: Floats) -> Floats:
-        with np.errstate(all="ignore"):
-            laws = np.exp(points)
-            terms = [np.logaddexp.reduce(weights + log_sizes(numbers, *law), axis=1).sum() for law in laws]
-        finite = np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300)
-        if published is not None:
-            finite = finite - len(numbers) * published.log_probability(*laws.T)
-        return np.asarray(finite + log_size_prior(points[:, 0], points[:, 1]))
-
-    size_law, precision = find_mode(log_density, starts)
-    doubt = np.sqrt(np.diag(np.linalg.inv(precision)))
-    numbers, coordinates = _nodes_given_sizes(observation, moments, size_law, doubt, fewest, moments.spread / 2.0)
-    return numbers, size_law, coordinates
-
-
-def _nodes_given_sizes(
-    observation: NoisyGroups, moments: RecordMoments, size_law: Floats, doubt: Floats, fewest: int, spread: float
+def _place_nodes(
+    observation: NoisyGroups, moments: RecordMoments, size_laws: Floats, spread: float
 ) -> tuple[Floats, Floats]:
     """Return nodes of the sizes and of the coordinates.
 
     Args:
         observation, moments: the groups.
-        size_law, doubt: log mean and log shape of the sizes, and their standard deviations.
-        fewest: the smallest possible number of records.
+        size_laws: probable values of (log mean, log shape) of the sizes, the most probable first.
         spread: the assumed standard deviation of the groups' coordinates.
     """
     noise, steps = observation.noise, moments.steps
     sums, sizes = observation.observed.T.astype(np.float64)
-    laws = size_law + 2.0 * doubt * np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, -1.0]])
-    numbers = number_nodes(noise, steps, sizes, laws, fewest)
-    mass = normalize_rows(log_size_weights(noise, steps, sizes, numbers) + log_sizes(numbers, *np.exp(size_law)))
+    numbers = number_nodes(noise, steps, sizes, size_laws, 0 if observation.threshold is None else 1)
+    mass = normalize_rows(log_size_weights(noise, steps, sizes, numbers) + log_sizes(numbers, *np.exp(size_laws[0])))
     mean, sd = weighted_moments(numbers, mass)
     return numbers, first_coordinates(moments, noise, sums, mean, sd**2, spread)

@@ -34,6 +34,7 @@ from dpbayes_cli.inference.groups.pair_summary import (
     DistributionFunctions,
     PairSummary,
     beta_cdf,
+    join_summaries,
     moment_rows,
     quantile_places,
     summarize_rows,
@@ -119,8 +120,10 @@ def infer_categories(
     moments, n_draws, n_few = _moments(counts, laws)
     names = range(observed.shape[1] if observed.shape[1] > 2 else 1)
     summaries = [_summarize(observation, observed, k, moments, n_draws, laws[:n_few]) for k in names]
-    means, sds = (np.stack([getattr(each, name) for each in summaries], axis=1) for name in ("means", "sds"))
-    draws, new_group = _hyperparameters(prior, sample, means, sds, published is not None, samples, rng)
+    joined = join_summaries(summaries)
+    draws, new_group = _hyperparameters(
+        prior, sample, joined["means"], joined["sds"], published is not None, samples, rng
+    )
 
     def draw(size: int, generator: np.random.Generator) -> Floats:
         result = np.empty((size, len(observed), len(names)))
@@ -131,16 +134,11 @@ def infer_categories(
         return result
 
     return GroupedPosterior(
-        means=means,
-        sds=sds,
-        quantiles=np.stack([each.quantiles for each in summaries], axis=1),
-        sizes=summaries[0].sizes,
-        above=np.stack([each.above for each in summaries], axis=1),
+        **joined,
         hyperparameters=hyperparameter_names(len(names)),
         draws=draws,
         new_group=new_group,
         method=counts_method(pooled=prior.pooled, are_found=published is not None),
-        monte_carlo=max(each.monte_carlo for each in summaries),
         sampler=draw,
         warnings=ess_warnings(sample.ess, _FEW_ESS),
     )

@@ -19,6 +19,7 @@ from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Lar
 from dpbayes_cli.inference.groups.hyperparameters import ess_warnings
 from dpbayes_cli.inference.groups.nested_counts import NestedCounts, infer_nested_counts
 from dpbayes_cli.inference.groups.nested_summary import summarize_nested
+from dpbayes_cli.inference.groups.pair_summary import join_summaries
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -56,16 +57,11 @@ def infer_nested_categories(
     names = [f" {k}" for k in range(len(parts))] if len(parts) > 1 else [""]
     ess = min(sample.points.ess for _, sample in parts)
     return GroupedPosterior(
-        means=np.stack([each.means for each in summaries], axis=1),
-        sds=np.stack([each.sds for each in summaries], axis=1),
-        quantiles=np.stack([each.quantiles for each in summaries], axis=1),
-        sizes=summaries[0].sizes,
-        above=np.stack([each.above for each in summaries], axis=1),
+        **join_summaries(summaries),
         hyperparameters=(*(f"{s}{k}" for s in ("mean", "sd", "sd of larger groups") for k in names), "records"),
         draws=draws,
         new_group=new_group,
         method=NESTED_METHOD.format(latent="latent counts"),
-        monte_carlo=max(each.monte_carlo for each in summaries),
         sampler=lambda size, generator: _draw(parts, observed, size, generator, observation),
         warnings=ess_warnings(ess, _FEW_ESS),
         larger=LargerSummary(

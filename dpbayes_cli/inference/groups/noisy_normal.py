@@ -18,14 +18,6 @@ _LEAST_SD = 1e-7
 """The least standard deviation of the normal variable, in noise scales; smaller ones change nothing."""
 
 
-def relative_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> Floats:
-    """Return the density, elementwise, of a centered normal variable plus noise, up to a factor for each row.
-
-    See ``scaled_density``.
-    """
-    return scaled_density(noise, residual, sd)[0]
-
-
 def scaled_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Floats, Floats]:
     """Return the density of a centered normal variable plus noise, divided by one factor for each first index.
 

@@ -16,6 +16,7 @@ intervals covered 89 % to 99 % of the numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,13 @@ class PairSummary:
     sizes: Floats
     above: Floats
     monte_carlo: float
+
+
+def join_summaries(parts: Sequence[PairSummary]) -> dict[str, Any]:
+    """Return the summaries of several parameters of the same groups, as arguments of ``GroupedPosterior``."""
+    names = "means", "sds", "quantiles", "above"
+    joined: dict[str, Any] = {name: np.stack([getattr(each, name) for each in parts], axis=1) for name in names}
+    return joined | {"sizes": parts[0].sizes, "monte_carlo": max(each.monte_carlo for each in parts)}
 
 
 def summarize_pairs(pairs: NoisyPairs, law: CountLaw, overall: Floats) -> PairSummary:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedMoments, NoisyGroups
-from dpbayes_cli.inference.groups.noisy_normal import relative_density
+from dpbayes_cli.inference.groups.noisy_normal import scaled_density
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -73,7 +73,7 @@ class SquareTotal:
         residual, sd = self._sums[groups, None, None] - n * mean[..., 0], np.sqrt(variance)
         shifts = np.array([-_STEP, 0.0, _STEP])
         spread = np.broadcast_to(sd[..., None], (*sd.shape, 3))
-        density = relative_density(self._noise, residual[..., None] + sd[..., None] * shifts, np.array(spread))
+        density, _ = scaled_density(self._noise, residual[..., None] + sd[..., None] * shifts, np.array(spread))
         low, middle, high = np.moveaxis(np.log(np.maximum(density, 1e-300)), -1, 0)
         # Tweedie's formulas: the mean and the variance of a normal variable, given its sum with noise
         away = sd * (low - high) / (2.0 * _STEP)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedSums
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, GroupedPosterior, Pooling
-from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
+from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, ess_warnings
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.selection import mean_of_nonempty
@@ -131,7 +131,7 @@ class SumPosterior:
             self._method,
             float((self._errors / np.maximum(sds, 1e-300)).max()),
             self.draw,
-            self._warnings,
+            ess_warnings(self._sample.ess, _LEAST_ESS),
         )
 
     @property
@@ -142,12 +142,6 @@ class SumPosterior:
             f"sums of a group's records taken as normal given their number and the parameter, plus noise; {laws} "
             "drawn by importance sampling, and each group's parameter and number of records on a grid"
         )
-
-    @property
-    def _warnings(self) -> tuple[str, ...]:
-        if self._sample.ess >= _LEAST_ESS:
-            return ()
-        return (f"the hyperparameters have only {self._sample.ess:.0f} effective draws, so results are rough",)
 
     def _sizes(self) -> Floats:
         """Return the mean, the 5 % and the 95 % quantile of each group's number of records, shape (n_groups, 3)."""

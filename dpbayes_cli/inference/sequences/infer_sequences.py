@@ -26,7 +26,7 @@ from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.convergence import Convergence, judge, monitored_columns, required_draws
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
-from dpbayes_cli.inference.sequences.sequence_chain import COUNTS_EVERY, SequenceChain
+from dpbayes_cli.inference.sequences.sequence_chain import COUNTS_EVERY, STATES_EVERY, SequenceChain
 from dpbayes_cli.inference.sequences.sequence_state import SequenceData
 
 _S = TypeVar("_S")
@@ -35,7 +35,11 @@ _T = TypeVar("_T")
 CHAINS = 4
 _STARTS, _START_SWEEPS = 8, 12
 _WARM_UP = 60
-_RESCALE_EVERY = 15
+_RESCALE_EVERY = 16
+_RARELY = 3
+"""After the warm-up, states and counts are redrawn so many times less often, unless they slow the chains down."""
+_SLOW = 0.25
+"""Chains with fewer effective draws a sweep than this redraw states and counts as often as during the warm-up."""
 _FIRST_CHECK = 64
 _USUAL_DRAWS = 1.3
 """About this many draws of a chain are usually as good as one independent draw."""
@@ -174,6 +178,7 @@ def _record_sweeps(chains: list[SequenceChain], effort: Effort) -> tuple[list[_D
     """Sweep the chains until they have converged or reach the limit; return their draws with matched states."""
     for chain in chains:
         chain.scale_moves()
+        chain.states_every, chain.counts_every = _RARELY * STATES_EVERY, _RARELY * COUNTS_EVERY
     sizes = [len(concentrations) for concentrations in chains[0].data.observation.emission]
     columns = monitored_columns(len(chains[0].initial) * (sum(sizes) + len(chains[0].initial) + 1))
     records, sweeps = [_ChainRecord() for _ in chains], 0
@@ -188,6 +193,9 @@ def _record_sweeps(chains: list[SequenceChain], effort: Effort) -> tuple[list[_D
         convergence = judge(np.stack([each.parameters[:, columns] for each in draws]), effort)
         if convergence.reached or sweeps >= most:
             return draws, convergence
+        if float(convergence.diagnosis.ess_within.min()) < _SLOW * sweeps * len(chains):
+            for chain in chains:
+                chain.states_every, chain.counts_every = STATES_EVERY, COUNTS_EVERY
         if convergence.from_start and most >= 2 * sweeps:  # so far the chains were warming up
             records = [_ChainRecord() for _ in chains]
             most, sweeps = most - sweeps, 0

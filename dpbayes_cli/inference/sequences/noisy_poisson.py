@@ -130,7 +130,7 @@ class MarginalTable:
         observed: the distinct values of y, shape (n_rows,).
         step: the distance between tabulated points, in u.
         start: the first point of each row, in steps.
-        cubics: the coefficients of each interval, shape (4, n_rows * n_points).
+        cubics: the coefficients of each interval side by side in memory, shape (n_rows * n_points, 4).
         n_points: the number of intervals of a row.
         one_term: whether one of the two terms dominates at the lower and at the upper end of each row, shape (2,
             n_rows).
@@ -168,7 +168,7 @@ class MarginalTable:
             y = np.maximum(distinct, 0) + 1.0
             one_term[0] = (gammaincc(y, rate[:, 1] / q) > 1.0 - _DOMINANCE_TOLERANCE) & (distinct >= 0)
             one_term[1] = (gammainc(y, rate[:, -2] * q) > 1.0 - _DOMINANCE_TOLERANCE) | (distinct < 0)
-        cubics = cubics.reshape(4, -1)
+        cubics = np.ascontiguousarray(cubics.reshape(4, -1).T)
         return cls(law.scale, geometric, row.ravel(), distinct, step, start, cubics, n_points, one_term)
 
     def at(self, rate: Floats) -> Floats:
@@ -203,7 +203,7 @@ class MarginalTable:
             value[outside], low[outside] = self._extrapolate(rate, x, cubic, outside)
         return np.asarray(value), np.asarray(low)
 
-    def _locate(self, rate: Floats) -> tuple[Floats, list[Floats], Booleans, Floats]:
+    def _locate(self, rate: Floats) -> tuple[Floats, Floats, Booleans, Floats]:
         """Return the place of each rate in its interval, the cubic there, whether it is outside, and its root."""
         first, start = self._intervals
         root = np.sqrt(rate)
@@ -214,17 +214,17 @@ class MarginalTable:
         x -= i
         outside = np.abs(x - 0.5) > 0.5
         i += first
-        return x, [coefficients.take(i) for coefficients in self.cubics], outside, root
+        return x, np.moveaxis(self.cubics.take(i, axis=0), -1, 0), outside, root
 
     @cached_property
     def _intervals(self) -> tuple[Integers, Floats]:
         """The index of the first interval of each cell, and its position in steps, shape (n_cells, 1)."""
         return self.row[:, None] * self.n_points, self.start[self.row][:, None]
 
-    def _extrapolate(self, rate: Floats, x: Floats, cubics: list[Floats], outside: Booleans) -> tuple[Floats, Floats]:
+    def _extrapolate(self, rate: Floats, x: Floats, cubics: Floats, outside: Booleans) -> tuple[Floats, Floats]:
         """Return value and slope outside the table: exact if one term dominates, otherwise linear in u."""
         away, mu = x[outside], rate[outside]
-        cubic = np.stack([each[outside] for each in cubics], axis=1)
+        cubic = cubics[:, outside].T
         row = np.broadcast_to(self.row[:, None], outside.shape)[outside]
         upper = away > 0.0
         end = upper.astype(np.float64)

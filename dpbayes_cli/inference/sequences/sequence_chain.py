@@ -32,7 +32,12 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.inference.dirichlet_rows import dirichlet_moments, draw_log_gammas
 from dpbayes_cli.inference.sequences.noisy_poisson import draw_counts
-from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, Marginals, RateMove
+from dpbayes_cli.inference.sequences.sequence_moves import (
+    EmissionLikelihood,
+    EmissionMove,
+    RateMove,
+    exchange_emissions,
+)
 from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceData, SequenceState
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
 
@@ -42,8 +47,8 @@ TYPICAL_TOTAL = 100.0
 """The prior of the mean m of the rates is inverse gamma with shape 1 and this scale (median 144, 90 % quantile 950)."""
 _AVERAGED_SWEEPS = 20.0
 """``typical`` is a moving average of the emissions over about this many sweeps."""
-RATES_EVERY, STATES_EVERY, COUNTS_EVERY = 2, 4, 16
-"""Rates, states and counts are redrawn once in this many sweeps; drawing counts takes the most time."""
+STATES_EVERY, COUNTS_EVERY = 4, 16
+"""States and rates, and counts, are redrawn once in this many sweeps; drawing counts takes the most time."""
 
 
 class SequenceChain(SequenceState):
@@ -54,7 +59,9 @@ class SequenceChain(SequenceState):
         self._rng, self._sampler = rng, sampler
         self._sweeps = 0
         self._moves: tuple[EmissionMove, RateMove] | None = None
-        self._marginals: Marginals | None = None
+        self._likelihood: EmissionLikelihood | None = None
+        self.states_every, self.counts_every = STATES_EVERY, COUNTS_EVERY
+        self.has_counts = not data.noise
 
     def start(self) -> None:
         """Set the emissions of each state to the shares of values in a random part of a sequence, and draw the rest.
@@ -84,40 +91,37 @@ class SequenceChain(SequenceState):
             self.counts, self.rate, self.valid = other.counts.copy(), other.rate, other.valid
             self.mean_rate, self.rate_shape = other.mean_rate, other.rate_shape
         self.log_likelihood = other.log_likelihood
-        self.typical, self._marginals = self.emission, None
+        self.typical, self._likelihood = self.emission, None
         self.scale_moves()
 
     def scale_moves(self) -> None:
         """Set the step sizes of moves from the current state; never call this while draws are recorded."""
         if self.data.noise:
-            rate, last = self.rates(), None if self._moves is None else self._moves[0]
-            self._moves = EmissionMove.at(self, rate, last), RateMove.at(self, rate)
+            last = None if self._moves is None else self._moves[0]
+            self._moves = EmissionMove.at(self, last), RateMove.at(self)
 
     def sweep(self) -> None:
-        """Redraw everything, but rates, states and counts only in some sweeps; see ``RATES_EVERY``."""
-        draws_states = self._moves is None or self._sweeps % STATES_EVERY == 0
-        if draws_states:
-            self.draw_states()
+        """Redraw everything, but rates, states and counts only in some sweeps; see ``STATES_EVERY``."""
         if self._moves is None:
+            self.draw_states()
             self.draw_parameters()
             return
         emissions, rates = self._moves
-        if draws_states or self._marginals is None:
-            self._marginals = self.data.with_slopes(self.rates())
-        self._marginals = emissions.make(self, self._marginals, self._rng)
-        if draws_states:
-            self._marginals = emissions.exchange(self, self._marginals, self._rng)
-        if self._sweeps % RATES_EVERY == 0:
-            self._marginals = rates.make(self, self._marginals, self._rng, walk=draws_states)
+        self.has_counts = False
+        if self._likelihood is None or self._sweeps % self.states_every == 0:
+            self.draw_states()
+            rates.make(self, self._rng)
+            if self._sweeps % self.counts_every == 0:
+                self.has_counts = True
+                self.draw_counts()
+                self.draw_parameters()
+                self.draw_rates()
+            self.draw_law_of_rates()
+            self._likelihood = EmissionLikelihood.of(self)
+            exchange_emissions(self, self._likelihood, self._rng)
+        emissions.make(self, self._likelihood, self._rng)
+        self.draw_transitions()
         self._sweeps += 1
-        if self.has_counts:
-            self.draw_counts()
-            self.draw_parameters()
-            self.draw_rates()
-            self._marginals = None
-        else:
-            self.draw_transitions()
-        self.draw_law_of_rates()
         self.typical = self.typical + (self.emission - self.typical) / _AVERAGED_SWEEPS
 
     def likelihood(self) -> Floats:
@@ -152,11 +156,6 @@ class SequenceChain(SequenceState):
             law_rates = rates[:, columns]
             drawn = draw_counts(law, data.observed[:, columns].ravel(), law_rates.ravel(), self._rng)
             self.counts[:, columns] = drawn.reshape(law_rates.shape)
-
-    @property
-    def has_counts(self) -> bool:
-        """Whether the counts belong to the current state, because they are exact or were drawn in this sweep."""
-        return not self.data.noise or self._sweeps % COUNTS_EVERY == 0
 
     def conditional_variance(self) -> Floats:
         """Return the variance of each emission given counts and states, shape (n_states, n_columns)."""

@@ -105,7 +105,7 @@ class LatentSumsSampler:
         if kind == "unbounded":
             return points[:, :-1], np.exp(x), x, np.stack([np.exp(x), np.ones_like(x)])
         share = expit(x)
-        density = share * (1.0 - share)
+        density = share * expit(-x)
         totals, slopes = n * share, n * density
         if self._total.is_mostly_n:
             steepness = 2.0 * math.log1p(n)

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, Scope
+from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, Scope, SharedColumn
 from dpbayes_cli.inference.chains import CHAINS, Trace
 from dpbayes_cli.inference.convergence import Convergence, judge, monitored_columns, required_draws
 from dpbayes_cli.inference.dirichlet_rows import draw_rows, marginals_of, row_marginals, row_moments
@@ -36,7 +36,6 @@ a factor for the number of cells."""
 _MAX_STORED_COUNTS = 1 << 23
 """The largest number of stored counts: chains times draws times cells."""
 _MAX_RETURNED_NUMBERS = 1 << 22
-_FITTED = ", fitted to common totals of the columns that tables share"
 _DEFAULT_DRAWS, _MAX_INDEPENDENT_COUNTS, _MIN_DRAWS = 2000, 1 << 23, 250
 """For independent draws of the counts: the default number, the largest product of draws and cells, and the smallest
 number. Theta is drawn twice given each draw of the counts. By default the Monte Carlo error of a mean is 2 % of the
@@ -79,15 +78,11 @@ def infer_tables(
         from_chains = iter(np.split(repeated, ends, axis=1))
         drawn = [next(from_chains) if counts is None else counts for counts in drawn]
         described += f"; {len(left)} tables drawn by {len(kept)} Markov chains"
-    counts, layout = (
-        np.concatenate([values for values in drawn if values is not None], axis=1),
-        TableLayout(observation.tables),
-    )
-    if observation.shared:
-        counts, described = fit_shared_columns(counts, layout, observation.shared, rng), described + _FITTED
+    counts = np.concatenate([values for values in drawn if values is not None], axis=1)
     posterior, _ = _posterior_from_counts(
         counts,
-        layout,
+        TableLayout(observation.tables),
+        observation.shared,
         n_draws,
         described,
         rng,
@@ -98,9 +93,18 @@ def infer_tables(
 
 
 def _posterior_from_counts(
-    counts: Floats, layout: TableLayout, n_draws: int, described: str, rng: np.random.Generator, ess: float
+    counts: Floats,
+    layout: TableLayout,
+    shared: Sequence[SharedColumn],
+    n_draws: int,
+    described: str,
+    rng: np.random.Generator,
+    ess: float,
 ) -> tuple[Posterior, Floats]:
     """Return the posterior given draws of the counts with effective sample size ``ess``, and a theta for each draw."""
+    if shared:
+        counts = fit_shared_columns(counts, layout, shared, rng)
+        described += ", fitted to common totals of the columns that tables share"
     theta = draws = draw_rows(counts, layout, rng)
     most = max(_MAX_RETURNED_NUMBERS // counts.shape[1], 1)
     if n_draws > most:
@@ -123,9 +127,9 @@ def _chain_posterior(observation: NoisyTables, n_draws: int, rng: np.random.Gene
     flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])  # every prefix has draws of all chains
     diagnostics = convergence.diagnostics
     described = f"{len(flat)} draws from {len(kept)} Markov chains on the counts of all cells"
-    if observation.shared:
-        flat, described = fit_shared_columns(flat, chain.layout, observation.shared, rng), described + _FITTED
-    posterior, theta = _posterior_from_counts(flat, chain.layout, n_draws, described, rng, diagnostics["ess_bulk"])
+    posterior, theta = _posterior_from_counts(
+        flat, chain.layout, observation.shared, n_draws, described, rng, diagnostics["ess_bulk"]
+    )
     chains = theta.reshape(kept.shape[1], len(kept), -1).transpose(1, 0, 2)
     return replace(posterior, diagnostics=diagnostics, warnings=convergence.warnings, chains=chains)
 

@@ -5,8 +5,9 @@ shared column are drawn once, given its noisy totals in all tables. Each draw of
 totals of its rows and columns: its cells are multiplied by a factor for the row and one for the column. A cell without
 records stays nearly empty.
 
-This approximates the posterior of tables that agree. It is exact if there is no noise, and if a column is independent
-of its parent. Otherwise it forgets what one table says of the split of another table's column over its rows.
+This approximates the posterior of tables that agree; without noise it is exact. In simulated trees, intervals of
+margins and pairs contain the truth as often as they should. If the noise is larger than the counts, means are as far
+from the exact ones as those of tables that do not agree.
 
 Source: Deming and Stephan 1940 (iterative proportional fitting).
 """

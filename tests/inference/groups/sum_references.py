@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
-from dpbayes_cli.inference.groups.noisy_normal import relative_density
+from dpbayes_cli.inference.groups.noisy_normal import scaled_density
 from dpbayes_cli.inference.groups.population import log_hyperprior, normal_weights, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.size_law import log_size_prior
@@ -65,7 +65,7 @@ def normal_likelihoods(observation: NoisyGroups, moments: RecordMoments, grid: F
     mean, sd = moments.at(grid)
     n = np.arange(float(_MOST_RECORDS))[:, None]
     residual = observation.observed[:, 0, None, None] - n * mean
-    density = relative_density(observation.noise, residual, np.broadcast_to(np.sqrt(n) * sd, residual.shape))
+    density, _ = scaled_density(observation.noise, residual, np.broadcast_to(np.sqrt(n) * sd, residual.shape))
     counted = observation.noise.log_pmf(observation.observed[:, 1:] - np.rint(n[:, 0] * moments.steps).astype(np.int64))
     return density * np.exp(counted)[..., None]
 

@@ -15,7 +15,7 @@ from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups import grouped_sums, size_law, sum_likelihood
 from dpbayes_cli.inference.groups.grouped_posterior import Pooling
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
-from dpbayes_cli.inference.groups.noisy_normal import relative_density
+from dpbayes_cli.inference.groups.noisy_normal import scaled_density
 from dpbayes_cli.inference.groups.population import draw_coordinates, normal_weights, prior_weights
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.size_law import log_sizes
@@ -96,13 +96,13 @@ def test_the_density_of_a_normal_variable_plus_noise(noise: NoiseLaw, error: flo
     for sd in (1.0, 8.0, 100.0):
         noisy = np.exp(noise.log_pmf(np.rint(residual[..., None] - z).astype(np.int64)))
         expected = (noisy * stats.norm.pdf(z, 0.0, sd)).sum(axis=2)
-        density = relative_density(noise, residual, np.full_like(residual, sd))
+        density, _ = scaled_density(noise, residual, np.full_like(residual, sd))
         np.testing.assert_allclose(density / density[0, 0], expected / expected[0, 0], rtol=2.0 * error)
 
 
 def test_the_density_of_a_constant_plus_laplace_noise() -> None:
     residual = np.array([[0.0, 3.0, -40.0, 500.0]])
-    density = relative_density(DiscreteLaplace(7.0), residual, np.zeros_like(residual))
+    density, _ = scaled_density(DiscreteLaplace(7.0), residual, np.zeros_like(residual))
     np.testing.assert_allclose(density, 4.0 * 0.5 * np.exp(-np.abs(residual) / 7.0), rtol=1e-6)
 
 
