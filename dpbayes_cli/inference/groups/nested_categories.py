@@ -1,6 +1,6 @@
 """The posterior of category probabilities of groups within larger groups.
 
-As with one level (``grouped_counts``), each category is inferred against all others, in a model of its own.
+Each category is inferred against all others, in a model of its own; with one level, all are inferred together.
 """
 
 from __future__ import annotations
