@@ -78,6 +78,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 def test_the_readme_is_short() -> None:
     lines = README.splitlines()
     assert len(lines) <= 150
+    assert max(map(len, lines)) <= 110
     assert len(README.split()) <= 1300
 
 
