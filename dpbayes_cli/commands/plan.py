@@ -235,7 +235,7 @@ def _show_details(described: dict[str, Any]) -> None:
     """Print what statisticians and privacy engineers ask for."""
     guarantee, expected = described["guarantee"], described["expected"]
     emit("")
-    shown_below = {guarantee["rho"], guarantee["mu"], guarantee["epsilon"], (expected or {}).get("noise_scale")}
+    shown_below = [guarantee["rho"], guarantee["mu"], guarantee["epsilon"], (expected or {}).get("noise_scale")]
     for name, value in described["parameters"].items():
         if value not in shown_below:
             emit(f"{name:18} {f'{value:.6g}' if isinstance(value, float) else value}")
