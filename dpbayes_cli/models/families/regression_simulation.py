@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,9 +89,14 @@ def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Gene
 
 def prior_quantiles(law: RegressionCoordinates, levels: Floats) -> Floats:
     """Return quantiles of the default prior, from fixed draws, shape (n_parameters, n_levels)."""
+    return np.asarray(np.quantile(_prior_draws(law), levels, axis=0).T)
+
+
+@lru_cache(maxsize=1)
+def _prior_draws(law: RegressionCoordinates) -> Floats:
+    """Return parameters drawn from the prior; a release asks for their quantiles several times."""
     rng = np.random.default_rng(0)
-    drawn = [draw_records(law, _LEAST_RECORDS, rng)[0] for _ in range(_PRIOR_DRAWS)]
-    return np.asarray(np.quantile(drawn, levels, axis=0).T)
+    return np.array([draw_records(law, _LEAST_RECORDS, rng)[0] for _ in range(_PRIOR_DRAWS)])
 
 
 def draw_plug_in(
