@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -98,12 +99,17 @@ def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Gene
 
 def prior_quantiles(law: RegressionCoordinates, levels: Floats) -> Floats:
     """Return quantiles of the default prior, from fixed draws, shape (n_parameters, n_levels)."""
+    return np.asarray(np.quantile(_prior_draws(law), levels, axis=0).T)
+
+
+@lru_cache(maxsize=1)
+def _prior_draws(law: RegressionCoordinates) -> Floats:
+    """Return parameters drawn from the prior; a release asks for their quantiles several times."""
     rng, drawn = np.random.default_rng(0), []
     for _ in range(_PRIOR_DRAWS // _DRAWS_BY_FEATURES):
         targets = _draw_targets(law, draw_features(law.size - 1, _LEAST_RECORDS, rng), rng)
         drawn += [each[:3] for each in islice(targets, _DRAWS_BY_FEATURES)]
-    parameters = law.reported(*(np.array(each) for each in zip(*drawn, strict=True)))
-    return np.asarray(np.quantile(parameters, levels, axis=0).T)
+    return law.reported(*(np.array(each) for each in zip(*drawn, strict=True)))
 
 
 def draw_plug_in(
