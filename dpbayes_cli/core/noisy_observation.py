@@ -37,7 +37,7 @@ class RecordCount:
     Attributes:
         kind: ``known`` (exactly n), ``at-most`` (0..n) or ``unbounded`` (uniform on 0, 1, 2, ... a priori).
         n: the public number of records, or its upper limit; 0 for ``unbounded``.
-        prior: the prior of a number of kind ``at-most``; other kinds have ``uniform``. ``uniform``: all numbers 0..n have the same probability.
+        prior: the prior of a number of kind ``at-most``. ``uniform``: all numbers 0..n have the same probability.
             ``mostly-valid``: with probability 1/2 the number is n; else log(1 + n - number) is uniform. Under a uniform
             prior nearly all of the posterior lies below n, even if the number is n. ``perhaps-valid``: uniform on
             0..n + s with larger numbers replaced by n, where s is the standard deviation of the noise on the number,

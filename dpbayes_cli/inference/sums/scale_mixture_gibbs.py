@@ -95,7 +95,7 @@ class ScaleMixtureSampler:
         self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator, *, short: bool = False
     ) -> None:
         self._law = require_type(observation.law, RecordLaw)
-        self._short_warm_up = short  # the widths of posteriors then have errors of a few percent
+        self._short_warm_up, self._largest_count = short, math.inf
         self._hamiltonian_dimensions = _SHORT_HAMILTONIAN_DIMENSIONS if short else _HAMILTONIAN_DIMENSIONS
         self._observed, self._rng = observed[:, None, :], rng
         self._noise, decay = observation.noise, observation.noise.decay
@@ -104,7 +104,6 @@ class ScaleMixtureSampler:
         self._known_count = float(observation.total.n) if observation.total.kind == "known" else None
         self._most_missing = math.log1p(observation.total.n) if observation.total.is_mostly_n else 0.0
         self._least, most = -(self._most_missing or 0.5), self._most_missing or observation.total.n + 0.5
-        self._largest_count = math.inf
         if observation.total.prior == "perhaps-valid":
             self._largest_count = n = float(observation.total.n)
             most += min(math.sqrt(self._noise_variance) / observation.valid, n)
