@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, gammaln, psi
+from scipy.special import erfcx, expit, gammaln, psi
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SIGNAL_SD = 1.0
 """The standard deviation of log s in the default prior; see ``RegressionMoments``."""
 _MAX_LOG = 300.0
+_MAX_ROOT = 25.0
+"""The coordinate of r is clipped to this absolute value; r is then 25, or below 1e-138."""
 
 
 class Moments:
@@ -57,7 +59,11 @@ class Moments:
     def _set_variance(self) -> None:
         """Set the residual mean square r^2 and the variance v: m r^2 / v is a chi-square variable."""
         law, m, prior = self._law, self._m, self._law.conjugate
-        log_r = self._points[:, law.slices.r.start]
+        u = np.clip(self._points[:, law.slices.r.start], -_MAX_ROOT, _MAX_ROOT)
+        self._mills = math.sqrt(math.pi / 2.0) * erfcx(-u * math.sqrt(0.5))
+        self._rise = self._mills / (1.0 + u * self._mills)  # the derivative of log r by u
+        log_r = np.log1p(u * self._mills) - 0.5 * (u**2 + math.log(2.0 * math.pi))
+        self.log_prior += np.log(self._rise)
         self.root[:, -1, -1] = _exp(log_r)
         if law.variance is None:
             self._xi = self._points[:, law.slices.variance.start]
@@ -139,8 +145,7 @@ class Moments:
             of_log_v += 0.5 * of_log_slope_sd
         result[:, law.slices.slopes] += of_slopes * self._slope_sd
         result[:, law.slices.errors] += of_t * np.sqrt(self.variance / m)[:, None]
-        result[:, law.slices.r.start] = of_root[:, d, d] * self.root[:, d, d]
-        self._pull_back_variance(of_total, of_log_v, result)
+        self._pull_back_variance(of_root[:, d, d], of_total, of_log_v, result)
         # the features
         of_rows = of_root[:, :d, :d] + self._slopes[:, :, None] * of_t[:, None, :]
         of_log_sd = (of_rows * self.root[:, :d, :d]).sum(axis=2)
@@ -155,20 +160,22 @@ class Moments:
         result[:, law.slices.mean] = of_mean
         return result, of_total
 
-    def _pull_back_variance(self, of_total: Floats, of_log_v: Floats, result: Floats) -> None:
+    def _pull_back_variance(self, of_r: Floats, of_total: Floats, of_log_v: Floats, result: Floats) -> None:
         """Add to gradients what the laws of r and of the variance add."""
         law, m = self._law, self._m
+        of_log_r = of_r * self.root[:, -1, -1]
         of_log_ratio = 0.5 * self._freedom - 0.5 * m * self._ratio
         log_chi_square = np.log(m / 2.0) + self._log_ratio - psi(0.5 * self._freedom)
         of_total += np.where(m - law.size > 1.0, 0.5 * log_chi_square, 0.0)
         of_total += 0.5 * self._freedom / m - 0.5 * self._ratio
         if law.variance is not None:
-            result[:, law.slices.r.start] += 2.0 * of_log_ratio
-            return
-        step = np.sqrt(2.0 / m)
-        result[:, law.slices.r.start] += 2.0 * of_log_v
-        result[:, law.slices.variance.start] = step * (of_log_v - of_log_ratio)
-        of_total += 0.5 * step * self._xi / m * (of_log_ratio - of_log_v) - 0.5 / m
+            of_log_r += 2.0 * of_log_ratio
+        else:
+            step = np.sqrt(2.0 / m)
+            of_log_r += 2.0 * of_log_v
+            result[:, law.slices.variance.start] = step * (of_log_v - of_log_ratio)
+            of_total += 0.5 * step * self._xi / m * (of_log_ratio - of_log_v) - 0.5 / m
+        result[:, law.slices.r.start] = (of_log_r - 1.0) * self._rise + 1.0 / self._mills
 
     def draw_coefficients(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the levels at features of 0, shape (n,), and the slopes, shape (n, d), of the scaled numbers.
