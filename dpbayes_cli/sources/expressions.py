@@ -35,8 +35,7 @@ from dpbayes_cli.sources.cell_expressions import (
 )
 from dpbayes_cli.sources.contributions import MAX_DUPLICATES
 from dpbayes_cli.sources.imputation import impute_code
-from dpbayes_cli.sources.reader import OUT_OF_BOUNDS, UnitBound
-from dpbayes_cli.sources.tally import EVERY_RECORD, Monomial
+from dpbayes_cli.sources.reader import EVERY_RECORD, OUT_OF_BOUNDS, Monomial, UnitBound
 
 _NUMBER = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[|]$"
 _PLAIN = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)[|]$"

@@ -19,16 +19,11 @@ from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, Expre
 from dpbayes_cli.core.statistic_values import released_values
 from dpbayes_cli.sources.code_readers import imputed_codes
 from dpbayes_cli.sources.code_sums import counts_of_codes, sums_of_products
-from dpbayes_cli.sources.reader import Records
+from dpbayes_cli.sources.reader import EVERY_RECORD, Monomial, Records
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.sources.expressions import Statements
-
-Monomial = tuple[int, ...]
-"""A product of codes, given by the column indices of its factors in ascending order."""
-EVERY_RECORD = -1
-"""The key under which an engine counts every record, besides the cells of tables."""
 
 
 class Tally(ABC):
