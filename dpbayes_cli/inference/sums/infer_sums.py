@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums
+from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import LatentSums, ScalarLaw
 from dpbayes_cli.inference.chains import CHAINS, ChainRun, chain_length, run_until_converged
 from dpbayes_cli.inference.diagnostics import ks_distance
@@ -95,8 +95,7 @@ def _posterior(
     return Posterior(
         summarize_draws(values, data_variance),
         values[:n_draws],
-        f"{len(values)} draws from {len(chains)} Markov chains ({method})"
-        f"{'; ' + MOSTLY_VALID if observation.total.is_mostly_n else ''}",
+        f"{len(values)} draws from {len(chains)} Markov chains ({method}){observation.total.prior_in_words}",
         exact=False,
         monte_carlo=run.error,
         diagnostics=run.convergence.diagnostics,
