@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import erfcx
 
+from dpbayes_cli.inference.groups.tabulated import exp_minus, scaled_erfc
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def scaled_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Float
             ]
         )
     largest = log_density.max(axis=tuple(range(1, log_density.ndim)), keepdims=True)
-    return np.asarray(np.exp(log_density - largest)), np.asarray(largest.reshape(len(residual)))
+    return exp_minus(largest - log_density), np.asarray(largest.reshape(len(residual)))
 
 
 def _normal_plus_laplace(away: Floats, spread: Floats) -> Floats:
@@ -57,12 +57,21 @@ def _normal_plus_laplace(away: Floats, spread: Floats) -> Floats:
     Both are in units of the noise scale, and the density is multiplied by four.
     """
     wide = spread * math.sqrt(0.5)
-    far = away / spread * math.sqrt(0.5)
+    far = away / wide
+    far *= 0.5
     near = wide - far
-    bell = np.exp(-(far**2))
-    result = erfcx(wide + far)
-    result += np.copysign(1.0, near) * erfcx(np.abs(near))
-    result *= bell
-    tail = near < 0.0
-    result[tail] += 2.0 * np.exp(0.5 * spread[tail] ** 2 - away[tail])
-    return np.asarray(result)
+    is_tail = near < 0.0
+    # erfcx(-x) = 2 exp(x^2) - erfcx(x)
+    result = scaled_erfc(np.abs(near))
+    np.negative(result, out=result, where=is_tail)
+    result += scaled_erfc(wide + far)
+    far *= far
+    result *= exp_minus(far)
+    wide *= wide
+    tail = np.subtract(away, wide, out=wide)
+    np.maximum(tail, 0.0, out=tail)
+    tail = exp_minus(tail)
+    tail *= 2.0
+    tail *= is_tail
+    result += tail
+    return result

@@ -55,7 +55,7 @@ class SquareTotal:
         for each in self._fit.likelihood.terms(points):
             weights = self._weights[each.groups]
             first, second = (
-                ((each.sizes @ (each.density * part)) * each.population).sum(axis=2) / each.evidence
+                (((each.density * part).swapaxes(1, 2) @ each.sizes) * each.population).sum(axis=1) / each.evidence
                 for part in self._moments(each.groups)
             )
             mean += weights @ first

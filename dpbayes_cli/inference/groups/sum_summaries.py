@@ -65,12 +65,12 @@ class SumPosterior:
         self._above, errors = np.empty(len(nodes)), np.empty(len(nodes))
         for each in likelihood.terms(points):
             rows, masses = each.groups, each.masses
-            self._masses[rows] = masses.mean(axis=1)
-            self._size_masses[rows] = each.size_masses.mean(axis=1)
-            errors[rows] = (masses @ self._values[rows, :, None])[..., 0].std(axis=1)
+            self._masses[rows] = masses.mean(axis=2)
+            self._size_masses[rows] = each.size_masses.mean(axis=2)
+            errors[rows] = (self._values[rows, None, :] @ masses)[:, 0].std(axis=1)
             if thresholds is not None:
                 beyond = self._shares_above(rows, thresholds)
-                self._above[rows] = np.einsum("gsj,gsj->g", masses, beyond) / count
+                self._above[rows] = (masses * beyond).sum(axis=(1, 2)) / count
         self._errors = errors / math.sqrt(min(count, sample.ess))
         self._cumulative = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(self._masses, axis=1)], axis=1)
         self._cumulative /= self._cumulative[:, -1:]
@@ -107,9 +107,9 @@ class SumPosterior:
         return np.interp(mean, self._parameters(grid), grid)
 
     def _shares_above(self, rows: slice, thresholds: Floats) -> Floats:
-        """Return how much of the interval around each node is above each threshold, shape (n, n_points, n_nodes)."""
-        edges = self._edges[rows, None, :]
-        return np.clip((edges[..., 1:] - thresholds[:, None]) / np.diff(edges, axis=2), 0.0, 1.0)
+        """Return how much of the interval around each node is above each threshold, shape (n, n_nodes, n_points)."""
+        edges = self._edges[rows, :, None]
+        return np.clip((edges[:, 1:] - thresholds) / np.diff(edges, axis=1), 0.0, 1.0)
 
     def summarize(self, samples: int, rng: np.random.Generator) -> GroupedPosterior:
         """Return the posterior with draws of the hyperparameters."""
@@ -212,9 +212,9 @@ class SumPosterior:
         points = self._sample.resample(size, rng)
         result = np.empty((size, len(self._edges), 1))
         for each in self._likelihood.terms(points):
-            cumulative = np.cumsum(each.masses, axis=2)
-            level = rng.random(cumulative.shape[:2])[..., None] * cumulative[..., -1:]
-            node = np.minimum((cumulative < level).sum(axis=2), cumulative.shape[2] - 1)
+            cumulative = np.cumsum(each.masses, axis=1)
+            level = rng.random((len(cumulative), 1, size)) * cumulative[:, -1:]
+            node = np.minimum((cumulative < level).sum(axis=1), cumulative.shape[1] - 1)
             edges = self._edges[each.groups]
             low, high = (np.take_along_axis(edges, node + side, axis=1) for side in (0, 1))
             coordinates = low + (high - low) * rng.random(low.shape)
