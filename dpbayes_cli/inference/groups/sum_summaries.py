@@ -20,7 +20,7 @@ from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_FEWEST_POINTS, _MOST_POINTS = 48, 1024
+_FEWEST_POINTS, _MOST_POINTS = 16, 1024
 _PAIRS = 20_000
 """Summaries average over about this many pairs of a group and a point of hyperparameters."""
 _OVERALL_DRAWS = 400
