@@ -142,11 +142,10 @@ class SumLikelihood:
         step = max(1, _CHUNK // (len(points) * self.coordinates.shape[1]))
         for first in range(0, len(self._sums), _BLOCK):
             block = slice(first, min(first + _BLOCK, len(self._sums)))
-            law: tuple[Floats, ...] = ()
             if self._pooling == "partial":
                 levels, place = self._levels[first // _BLOCK]
-                law = points[:, 0], np.exp(points[:, 1])
-                excess = normal_excess(levels, *law)
+                center, spread = points[:, 0], np.exp(points[:, 1])
+                excess = normal_excess(levels, center, spread)
             for start in range(first, block.stop, step):
                 groups = slice(start, min(start + step, block.stop))
                 log_weights = self._interpolated(log_law, groups)
@@ -156,7 +155,9 @@ class SumLikelihood:
                 density = self._densities(groups) if self._stored is None else self._stored[groups]
                 nodes = self.coordinates[groups]
                 if self._pooling == "partial":
-                    population = normal_weights(nodes, *law, excess[place[start - first : groups.stop - first]])
+                    population = normal_weights(
+                        nodes, center, spread, excess[place[start - first : groups.stop - first]]
+                    )
                 else:
                     population = np.repeat(prior_weights(nodes, self._law), len(points), axis=2)
                 joint = density.swapaxes(1, 2) @ sizes
