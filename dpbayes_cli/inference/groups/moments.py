@@ -13,6 +13,7 @@ then those given the most probable node, because the standard deviation within g
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -38,16 +39,18 @@ _POINTS, _FEWEST_POINTS, _PILOT_POINTS = 25_600, 48, 8
 _MOST_POINTS = 128
 _SHARE = 0.25
 """The share of the usual number of draws of hyperparameters at each node."""
-_MOST_GROUPS, _PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS, _FULL_NODES = 1000, 100, 9, 6, 3
+_MOST_GROUPS, _PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS = 1000, 100, 9, 6
+_MAX_NODES, _WIDEST_GAP = 12, 2.0
+"""The search for the mode ends if the nodes next to the best one are at most so many standard deviations away."""
 _RANGE = np.array([1e-4, 1.0 - 1e-4])
 """The levels of the quantiles of the prior between which the standard deviation is searched."""
-_SPACING, _REACH, _MOST_NODES = 1.0, 2.5, 24
-"""The nodes are one posterior standard deviation apart, and reach to 2.5 of these; more are added while the last ones
+_SPACING, _REACH, _MOST_NODES = 1.25, 2.5, 24
+"""The nodes are 1.25 posterior standard deviations apart, and reach to 2.5 of these; more are added while the last ones
 matter."""
 _NEAR, _LEAST_ESS_SHARE = 0.3, 0.4
 """A node takes the draws of the hyperparameters of another node, with new weights, if it is this near on the log scale
 or if the effective sample size remains at least this share of the draws."""
-_NEGLIGIBLE = 0.01
+_NEGLIGIBLE = 0.03
 _GRID = 2001
 
 
@@ -100,19 +103,24 @@ class _Groups:
             return fit_sums(observation, outcome, self.pooling, rng, _SHARE)
         return refit_sums(replace(start, outcome=outcome, moments=RecordMoments(outcome)), observation, rng, _SHARE)
 
-    def nodes(self, log_sds: Floats, reference: SumFit, size: int, rng: np.random.Generator) -> list[_Node]:
-        """Return posteriors given everything that was released, and standard deviations.
+    def nodes_near(self, reference: SumFit, size: int, rng: np.random.Generator) -> Callable[[Floats], list[_Node]]:
+        """Return a function that returns posteriors given everything that was released, and standard deviations.
+
+        The function reads logs of standard deviations, and weights the same draws of hyperparameters for all of them.
 
         Args:
-            log_sds: the logs of the standard deviations.
             reference: the posterior given sums and sizes, and a standard deviation near these.
             size: how many draws of its hyperparameters to weight.
             rng: the generator.
         """
         points = reference.sample.thin(size, rng)
         before = reference.likelihood.log_posterior(points) - reference.sample.log_mass + math.log(size)
-        with ThreadPoolExecutor(WORKERS) as pool:
-            return list(pool.map(lambda log_sd: self._node(log_sd, reference, points, before), log_sds.tolist()))
+
+        def nodes(log_sds: Floats) -> list[_Node]:
+            with ThreadPoolExecutor(WORKERS) as pool:
+                return list(pool.map(lambda log_sd: self._node(log_sd, reference, points, before), log_sds.tolist()))
+
+        return nodes
 
     def _node(self, log_sd: float, reference: SumFit, points: Floats, before: Floats) -> _Node:
         observation, outcome = self._given(float(np.exp(log_sd)))
@@ -124,10 +132,6 @@ class _Groups:
         change = np.nan_to_num(change, nan=-1e300, neginf=-1e300)
         fit = replace(fit, sample=WeightedPoints(points, normalize(change)))
         return _Node(fit, float(np.logaddexp.reduce(change)) + self._log_prior(log_sd, fit))
-
-    def log_densities(self, log_sds: Floats, reference: SumFit, rng: np.random.Generator) -> Floats:
-        """Return rough log posterior densities of log standard deviations, from the posterior given one of them."""
-        return np.array([node.log_density for node in self.nodes(log_sds, reference, _PILOT_POINTS, rng)])
 
     def _log_prior(self, log_sd: float, fit: SumFit) -> float:
         """Return the log prior density, and the missing constant of the prior of the center given the deviation."""
@@ -192,18 +196,15 @@ def infer_grouped_moments(
 def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Node]]:
     """Return evenly spaced log standard deviations where their posterior is, and the posteriors given them."""
     low, high = groups.range
-    center, sd, references = _pilot(groups, rng)
+    center, sd, fit = _pilot(groups, rng)
     step, size = _SPACING * sd, int(np.clip(_POINTS // len(groups), _FEWEST_POINTS, _MOST_POINTS))
+    near_fit = groups.nodes_near(fit, size, rng)
 
     def add(places: Floats) -> None:
-        middle = float(np.mean(places))
-        reference = references[min(references, key=lambda at: abs(at - middle))]
-        for place, node in zip(places.tolist(), groups.nodes(places, reference, size, rng), strict=True):
+        for place, node in zip(places.tolist(), near_fit(places), strict=True):
             nodes[place] = node
-            near = min(references, key=lambda at: abs(at - place))
-            if node.fit.sample.ess < _LEAST_ESS_SHARE * size and abs(place - near) > _NEAR:
-                references[place] = groups.fit(place, references[near], rng)
-                (nodes[place],) = groups.nodes(np.array([place]), references[place], size, rng)
+            if node.fit.sample.ess < _LEAST_ESS_SHARE * size and abs(place - center) > _NEAR:
+                (nodes[place],) = groups.nodes_near(groups.fit(place, fit, rng), size, rng)(np.array([place]))
 
     nodes: dict[float, _Node] = {}
     places = np.arange(-_REACH, _REACH + 0.1) * step + center
@@ -220,41 +221,64 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
     return ends, [nodes[place] for place in ends.tolist()]
 
 
-def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float, dict[float, SumFit]]:
-    """Return the approximate posterior mean and standard deviation of the log standard deviation, and a fit near it.
-
-    The fit is that of all groups, given the standard deviation that is its key.
-    """
+def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float, SumFit]:
+    """Return the approximate posterior mean and standard deviation of the log standard deviation, and a fit near."""
     few = groups.part(_PILOT_GROUPS)
     low, high = groups.range.tolist()
     center, reach, sd = (low + 3.0 * high) / 4.0, (high - low) / 2.0, high - low
-    at, fit = center, few.fit(center, None, rng)
+    fit = few.fit(center, None, rng)
     for _ in range(_MAX_PILOTS):
         grid = np.linspace(max(low, center - reach), min(high, center + reach), _PILOT_NODES)
-        weights = normalize(few.log_densities(grid, fit, rng))
+        nodes = few.nodes_near(fit, _PILOT_POINTS, rng)(grid)
+        weights = normalize(np.array([node.log_density for node in nodes]))
         center, gap = float(weights @ grid), grid[1] - grid[0]
         sd = float(np.sqrt(weights @ (grid - center) ** 2))
+        fit = few.fit(center, fit, rng)
         if sd > gap:
             break
         sd = max(sd, 0.5 * gap)
         reach = 3.5 * sd
-        at, fit = center, few.fit(center, fit, rng)
     if len(few) == len(groups):
-        return center, sd, {at: fit}
+        return center, sd, fit
     fit = groups.fit(center, fit, rng)
-    away = sd * np.linspace(-1.5, 1.5, _FULL_NODES)
-    curve = np.polyfit(away, groups.log_densities(center + away, fit, rng), 2)
-    if curve[0] >= 0.0:
-        return center, sd, {center: fit}
-    peak = float(np.clip(-curve[1] / (2.0 * curve[0]), away[0], away[-1]))
-    return center + peak, min(sd, float((-2.0 * curve[0]) ** -0.5)), {center: fit}
+    near_fit = groups.nodes_near(fit, _PILOT_POINTS, rng)
+    peak, sd = _peak(lambda places: np.array([node.log_density for node in near_fit(places)]), center, sd)
+    return (peak, sd, fit) if abs(peak - center) < _NEAR else (peak, sd, groups.fit(peak, fit, rng))
+
+
+def _peak(log_density: Callable[[Floats], Floats], center: float, sd: float) -> tuple[float, float]:
+    """Return the mode of a density and the standard deviation by its curvature there, by parabolas through three nodes.
+
+    Args:
+        log_density: the log density; each value takes long to compute.
+        center, sd: rough guesses of the mode and of the standard deviation.
+    """
+    places = center + 1.5 * sd * np.array([-1.0, 0.0, 1.0])
+    values = log_density(places)
+    for _ in range(_MAX_NODES):
+        best = int(np.argmax(values))
+        if best in (0, len(places) - 1):
+            more = 2.0 * places[best] - places[1 if best == 0 else -2]
+        else:
+            three = slice(best - 1, best + 2)
+            second, first, _ = np.polyfit(places[three] - center, values[three], 2)
+            center, sd = float(center - first / (2.0 * second)), float((-2.0 * second) ** -0.5)
+            left, right = np.diff(places[three])
+            if max(left, right) < _WIDEST_GAP * sd:
+                break
+            more = places[best] + (right if right > left else -left) / 2.0
+        order = np.argsort(np.append(places, more))
+        values = np.append(values, log_density(np.array([more])))[order]
+        places = np.append(places, more)[order]
+    return center, sd
 
 
 def _draw(places: Floats, densities: Floats, size: int, rng: np.random.Generator) -> Floats:
     """Draw from the density whose logarithm is a cubic spline through given values, shape (size,)."""
     if len(places) == 1:
         return np.full(size, places[0])
-    grid = np.linspace(places[0], places[-1], _GRID)
+    half = (places[1] - places[0]) / 2.0
+    grid = np.linspace(places[0] - half, places[-1] + half, _GRID)
     spline = CubicSpline(places, densities, bc_type="natural")(grid)
     cumulative = np.concatenate([[0.0], np.cumsum(normalize(spline))])
     edges = np.concatenate([grid[:1], (grid[1:] + grid[:-1]) / 2.0, grid[-1:]])

@@ -74,10 +74,8 @@ class SumFit:
 
         Source: Liu and West 2001, sec. 10.3 (kernel smoothing with shrinkage).
         """
-        points, weights = self.sample.points, self.sample.weights
-        center, d = weights @ points, points.shape[1]
-        rest = points - center
-        root = np.linalg.cholesky((rest.T * weights) @ rest + 1e-14 * np.eye(d))
+        center, root = self.sample.moments
+        d = len(center)
         width = _BANDWIDTH * self.sample.ess ** (-1.0 / (d + 4.0))
         kept = center + math.sqrt(1.0 - width**2) * (self.sample.resample(size, rng) - center)
         return np.asarray(kept + width * rng.standard_normal((size, d)) @ root.T)
@@ -116,8 +114,17 @@ class Summaries:
 
 
 def summary_points(sample: WeightedPoints, n_groups: int, rng: np.random.Generator) -> Floats:
-    """Return equally weighted points of hyperparameters, over which the posteriors of the groups are averaged."""
-    return sample.thin(int(np.clip(_PAIRS // n_groups, _FEWEST_POINTS, _MOST_POINTS)), rng)
+    """Return points of hyperparameters over which the posteriors of the groups are averaged, with equal weights.
+
+    They are points of the sample, moved a little so that they have the mean and the covariance of the sample.
+    """
+    points = sample.thin(int(np.clip(_PAIRS // n_groups, _FEWEST_POINTS, _MOST_POINTS)), rng)
+    if sample.ess < _LEAST_ESS:
+        return points
+    center, root = sample.moments
+    rest = points - points.mean(axis=0)
+    own = np.linalg.cholesky(rest.T @ rest / len(rest) + 1e-14 * np.eye(rest.shape[1]))
+    return np.asarray(center + np.linalg.solve(own, rest.T).T @ root.T)
 
 
 class SumPosterior:
