@@ -220,8 +220,11 @@ def test_the_release_of_a_plug_in_verifies_only_where_the_plug_in_is_installed(t
         assert ("the noise law staircase" in sentence) == (mechanism == "staircase-noise")
         stated["assumptions"].remove(sentence)
         kept = release.read_bytes()
-        release.write_text(json.dumps(stated, indent=2, ensure_ascii=False) + "\n")  # as an earlier version wrote it
-        assert failed(work, "verify", mechanism, "--no-ledger", path=path)[0] == 0
+        for version, expected in ((stated["software"]["dpbayes"], 7), ("0.3.0", 0)):  # 0.3 did not name it
+            stated["software"]["dpbayes"] = version
+            release.write_text(json.dumps(stated, indent=2, ensure_ascii=False) + "\n")
+            code, said = failed(work, "verify", mechanism, "--no-ledger", path=path)
+            assert (code, "the list of packages differs" in said) == (expected, expected == 7), said
         release.write_bytes(kept)
         code, said = failed(work, "verify", mechanism, "--ledger", "l.sqlite")
         assert (code, "install that package" in said) == (7, True), said

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.report.intervals import STORED_LEVEL
+from dpbayes_cli.inference.posterior import QUANTILES, interval_ends
 
 if TYPE_CHECKING:
     import arviz
@@ -28,10 +30,12 @@ class Inferred:
         return tuple(self.analysis.posterior.warnings)
 
     def summary(self, interval: float = 0.9) -> pd.DataFrame:
-        """Return the posterior mean, standard deviation, median and central interval, one row per parameter.
+        """Return the posterior mean, standard deviation, median and interval that reports show, one row per parameter.
+
+        An interval is central, but that of a variance begins at 0 if this makes the 90 % interval shorter.
 
         Args:
-            interval: the probability of the interval; its ends are quantiles of the samples.
+            interval: the probability of the interval; if it is not 0.9, the ends are quantiles of the samples.
 
         Raises:
             ValueError: the probability is not between 0 and 1.
@@ -41,9 +45,10 @@ class Inferred:
 
         if not 0 < interval < 1:
             raise ValueError("an interval needs a probability between 0 and 1")
-        ends = (1 - interval) / 2, (1 + interval) / 2
-        low, middle, high = np.quantile(self.analysis.samples, [ends[0], 0.5, ends[1]], axis=0)
         marginals = self.analysis.marginals
+        low, middle, high = np.array([[each.quantiles[name] for each in marginals] for name in QUANTILES])
+        if interval != STORED_LEVEL:
+            low, high = interval_ends(self.analysis.samples, interval, low == 0.0)
         return pd.DataFrame(
             {
                 "mean": [marginal.mean for marginal in marginals],

@@ -143,15 +143,19 @@ def _about_invalid(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan) 
     return f"{invalid} were {_DROPPED}. {consequence}"
 
 
+_PRIORS_OF_COUNT = {
+    "mostly-valid": "whose prior gives probability 1/2 to the case that all records are valid; otherwise, log(1 + "
+    "number of invalid records) is uniform",
+    "perhaps-valid": "whose prior is uniform, except that the case that all records are valid is as probable as the "
+    "numbers within one standard deviation of the noise on the number together (at most 1/2)",
+}
+
+
 def _prior_of_count(spec: ReleaseSpec, columns: Sequence[AnyColumn]) -> str:
     """Return what the posterior assumes about the number of valid records before it sees the statistics."""
     if spec.by is not None:
         return "whose law over the groups was learned from the noisy statistics"
     numbers = [column for column in columns if isinstance(column, NumericColumn)]
     is_mostly_n = spec.policy.neighbors is Neighbors.REPLACE_ONE and valid_count(spec.policy, 1, *numbers).is_mostly_n
-    if is_mostly_n and spec.inference_options.value("count_prior") == "mostly-valid":
-        return (
-            "whose prior gives probability 1/2 to the case that all records are valid; otherwise, log(1 + number of "
-            "invalid records) is uniform"
-        )
-    return "which has a uniform prior"
+    prior = spec.inference_options.value("count_prior") if is_mostly_n else "uniform"
+    return _PRIORS_OF_COUNT.get(prior, "which has a uniform prior")

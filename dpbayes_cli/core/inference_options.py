@@ -49,24 +49,22 @@ class GroupInference(Options, frozen=True, kw_only=True):
     ] = 0
 
 
-CountPriorOption = Annotated[
-    CountPrior,
-    option(
-        INFERENCE,
-        "prior of the number of valid records: mostly-valid (all n records are valid with probability 1/2, else log(1 "
-        "+ invalid records) is uniform) or uniform; always uniform if one person may have several records, or if "
-        "numbers out of bounds are dropped [mostly-valid; uniform for multivariate-normal]",
-    ),
-]
+_COUNT_PRIOR = option(
+    INFERENCE,
+    "prior of the number of valid records: mostly-valid (all n records are valid with probability 1/2, else log(1 + "
+    "invalid records) is uniform), uniform, or for multivariate-normal perhaps-valid (uniform, but n is as probable as "
+    "the numbers within one standard deviation of the noise together); always uniform if one person may have several "
+    "records, or if numbers out of bounds are dropped [mostly-valid; perhaps-valid for multivariate-normal]",
+)
 
 
 class SumInference(InferenceOptions, frozen=True, kw_only=True):
     """The options of models that are inferred from sums of numbers."""
 
-    count_prior: CountPriorOption = "mostly-valid"
+    count_prior: Annotated[Literal["mostly-valid", "uniform"], _COUNT_PRIOR] = "mostly-valid"
 
 
-class VectorInference(SumInference, frozen=True, kw_only=True):
+class VectorInference(InferenceOptions, frozen=True, kw_only=True):
     """The options of models whose noise can hide how many records are valid, so that the prior must be wide."""
 
-    count_prior: CountPriorOption = "uniform"
+    count_prior: Annotated[CountPrior, _COUNT_PRIOR] = "perhaps-valid"

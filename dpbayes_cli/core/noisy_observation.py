@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 
-CountPrior = Literal["mostly-valid", "uniform"]
+CountPrior = Literal["mostly-valid", "perhaps-valid", "uniform"]
 """The priors of a number of valid records that is at most n."""
-MOSTLY_VALID = "a priori all n records are valid with probability 1/2; else log(1 + invalid records) is uniform"
-"""The prior ``mostly-valid`` in words."""
+_IN_WORDS: dict[CountPrior, str] = {
+    "mostly-valid": "a priori all n records are valid with probability 1/2; else log(1 + invalid records) is uniform",
+    "perhaps-valid": "a priori the number of valid records is uniform, but n is as probable as min(n, s) other numbers "
+    "together, where s is the standard deviation of the noise on the number",
+    "uniform": "",
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,9 @@ class RecordCount:
         n: the public number of records, or its upper limit; 0 for ``unbounded``.
         prior: the prior of a number of kind ``at-most``. ``uniform``: all numbers 0..n have the same probability.
             ``mostly-valid``: with probability 1/2 the number is n; else log(1 + n - number) is uniform. Under a uniform
-            prior nearly all of the posterior lies below n, even if the number is n.
+            prior nearly all of the posterior lies below n, even if the number is n. ``perhaps-valid``: uniform on
+            0..n + s with larger numbers replaced by n, where s is the standard deviation of the noise on the number,
+            or n if that is smaller. It is less wrong than ``mostly-valid`` if the noise hides a few invalid records.
     """
 
     kind: Literal["known", "at-most", "unbounded"]
@@ -46,6 +52,12 @@ class RecordCount:
     def is_mostly_n(self) -> bool:
         """Whether the prior gives probability 1/2 to n."""
         return self.kind == "at-most" and self.prior == "mostly-valid"
+
+    @property
+    def prior_in_words(self) -> str:
+        """A prior that is not uniform, in words after a semicolon; otherwise empty."""
+        words = _IN_WORDS[self.prior] if self.kind == "at-most" else ""
+        return words and f"; {words}"
 
 
 @dataclass(frozen=True)
@@ -314,10 +326,10 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
 
 
 def with_count_prior(observation: NoisyObservation, prior: CountPrior | None) -> NoisyObservation:
-    """Return an observation with the stated prior of the number of valid records, if this prior is uniform."""
-    if prior == "uniform" and isinstance(observation, NoisySums):
-        return replace(observation, total=replace(observation.total, prior=prior))
-    return observation
+    """Return an observation with the stated prior of the number of valid records in place of ``mostly-valid``."""
+    if prior is None or not isinstance(observation, NoisySums) or not observation.total.is_mostly_n:
+        return observation
+    return replace(observation, total=replace(observation.total, prior=prior))
 
 
 def valid_count(policy: RecordPolicy, n_records: int | None, *columns: NumericColumn) -> RecordCount:

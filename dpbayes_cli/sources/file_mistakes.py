@@ -10,6 +10,7 @@ import codecs
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from dpbayes_cli.base.errors import SourceError, nearest_word
 
@@ -34,6 +35,14 @@ def foreign_format(head: bytes, file: str) -> SourceError | None:
     return None
 
 
+def name_of_copy(file: str, kind: str) -> str:
+    """Return the name of a converted copy of a file, quoted for the shell: ``a-utf8.csv`` for ``a.csv`` and ``utf8``.
+
+    The name follows that of the file because accounts are named after files.
+    """
+    return shlex.quote(f"{PurePath(file.removesuffix('.gz')).stem}-{kind}.csv")
+
+
 def unusable_first_line(line: bytes, file: str) -> SourceError:
     """Return the error for a first line that cannot be a header, e.g. because of its encoding.
 
@@ -47,19 +56,20 @@ def unusable_first_line(line: bytes, file: str) -> SourceError:
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or line.count(0) > _UTF16_SHARE * len(line)
     if utf16 and line:
         return SourceError(
-            "the file is UTF-16; expected UTF-8", hint=f"convert it: iconv -f utf-16 -t utf-8 {typed} > utf8.csv"
+            "the file is UTF-16; expected UTF-8",
+            hint=f"convert it: iconv -f utf-16 -t utf-8 {typed} > {name_of_copy(file, 'utf8')}",
         )
     if b"\r" in line:
         return SourceError(
             "the lines of the file end with a carriage return alone; expected a line feed",
-            hint=f"convert it: tr '\\r' '\\n' < {typed} > lines.csv",
+            hint=f"convert it: tr '\\r' '\\n' < {typed} > {name_of_copy(file, 'lines')}",
         )
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:
         return SourceError(
             "the header line is not UTF-8; the file is probably Windows-1252",
-            hint=f"convert it: iconv -f cp1252 -t utf-8 {typed} > utf8.csv",
+            hint=f"convert it: iconv -f cp1252 -t utf-8 {typed} > {name_of_copy(file, 'utf8')}",
         )
     problem = "holds control bytes" if any(byte < 0x20 and byte != 0x09 for byte in line) else "is malformed"
     return SourceError(
@@ -86,8 +96,8 @@ def missing_column(names: Sequence[str], wanted: str | None, file: str, *, is_pu
     if not is_public and _COMMENT.match(names[0]):
         return SourceError(
             "the first line looks like a comment, not like a header",
-            hint=f"remove the lines above the header, e.g. tail -n +2 {shlex.quote(file)} > table.csv; "
-            + _look(file, "counts them"),
+            hint=f"remove the lines above the header, e.g. tail -n +2 {shlex.quote(file)} > "
+            f"{name_of_copy(file, 'table')}; " + _look(file, "counts them"),
         )
     marks = [mark for mark in _DELIMITERS if mark in names[0]] if len(names) == 1 and not is_public else []
     if not marks and len(names) == 1 and not is_public and wanted in names[0].split(","):
@@ -100,8 +110,8 @@ def missing_column(names: Sequence[str], wanted: str | None, file: str, *, is_pu
     if len(names) == 1 and not is_public and has_blanks_between_names(names):
         return SourceError(
             "the header is a single field of several words; blanks seem to separate the columns",
-            hint=f"put commas between the fields: tr -s ' ' , < {shlex.quote(file)} > table.csv; if it is one name: "
-            "--column NAME",
+            hint=f"put commas between the fields: tr -s ' ' , < {shlex.quote(file)} > {name_of_copy(file, 'table')}; "
+            "if it is one name: --column NAME",
         )
     if wanted is None:
         hint = _look(file, "lists the columns")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ from dpbayes_cli.sources.file_layout import (
     first_wrong_line,
     read_header,
 )
-from dpbayes_cli.sources.file_mistakes import has_blanks_between_names
+from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, name_of_copy
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_columns
 from dpbayes_cli.sources.source import column_index
@@ -187,12 +188,12 @@ def _layout_advice(
         encoding = "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
         yield f"the file is {encoding}; convert it: {remedies.conversion(layout, path)}"
     if layout.skipped:
-        as_utf8, file = replace(layout, encoding=UTF8), path
-        if not layout.is_utf8:
-            file = Path("utf8.csv")
+        as_utf8 = replace(layout, encoding=UTF8)
+        file = path if layout.is_utf8 else Path(*shlex.split(name_of_copy(str(path), "utf8")))
         yield f"lines above the header: {layout.skipped}; remove them: {remedies.conversion(as_utf8, file)}"
     if len(check.columns) == 1 and has_blanks_between_names(layout.names):
-        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {remedies.shell(str(path))} > out.csv"
+        copied = f"{remedies.shell(str(path))} > {name_of_copy(str(path), 'table')}"
+        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {copied}"
     elif layout.delimiter != stated.delimiter and len(check.columns) > 1:
         flag = f"--delimiter {remedies.shell(layout.delimiter)}"
         yield f"fields are separated by {layout.delimiter!r}, not by {stated.delimiter!r}: {flag}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from dpbayes_cli.base.cell_grammar import NumberMarks, parse_number
 from dpbayes_cli.sources.column_profile import ColumnProfile, Scan, count_rows, first_rows
 from dpbayes_cli.sources.file_layout import MISSING, FileLayout
+from dpbayes_cli.sources.file_mistakes import name_of_copy
 from dpbayes_cli.workflow.remedies import conversion
 
 _MOST_HEADERS = 3
@@ -59,4 +60,4 @@ def _filtered(layout: FileLayout, path: Path, script: str) -> str:
         return f"{script}, in the file that you have converted"
     file = shlex.quote(str(path))
     source = f"gzip -dc {file} | {script}" if path.suffix.lower() == ".gz" else f"{script} {file}"
-    return f"{source} > table.csv"
+    return f"{source} > {name_of_copy(str(path), 'table')}"

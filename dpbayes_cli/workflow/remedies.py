@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, normal_cell, parse_number
@@ -14,6 +15,7 @@ from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import UTF16, FileLayout, guess_marks
+from dpbayes_cli.sources.file_mistakes import name_of_copy
 from dpbayes_cli.workflow.suggested_spec import success_and_failure
 
 _YEARS = {
@@ -34,13 +36,13 @@ _FEW_TEXTS = 20
 
 def conversion(layout: FileLayout, path: Path) -> str:
     """Return the shell command that makes a file readable; empty if a release can read it as it is."""
-    file = shlex.quote(str(path))
+    file, copy = shlex.quote(str(path)), partial(name_of_copy, str(path))
     unpack = f"gzip -dc {file} | " if path.suffix.lower() == ".gz" else ""
     if not layout.is_utf8:
         code = "utf-16" if layout.encoding == UTF16 else "cp1252"
-        return f"{unpack}iconv -f {code} -t utf-8 {'' if unpack else file + ' '}> utf8.csv"
+        return f"{unpack}iconv -f {code} -t utf-8 {'' if unpack else file + ' '}> {copy('utf8')}"
     if layout.skipped:
-        return f"{unpack}tail -n +{layout.skipped + 1} {'' if unpack else file + ' '}> table.csv"
+        return f"{unpack}tail -n +{layout.skipped + 1} {'' if unpack else file + ' '}> {copy('table')}"
     return ""
 
 
@@ -115,7 +117,7 @@ def case_remedy(profile: ColumnProfile, path: Path) -> str:
     """Return what to do if common texts of a column differ in upper and lower case alone; empty if none do."""
     if len({text.casefold() for text, _ in profile.commonest}) == len(profile.commonest):
         return ""
-    lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
+    lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > {name_of_copy(str(path), 'lower')}"
     return f"differ in upper and lower case alone; write all in lower case: {lower}"
 
 
@@ -131,7 +133,7 @@ def number_remedy(
         quote_flag: a function that returns the flags for a quote character.
         text: one of these texts.
     """
-    file = shlex.quote(str(path))
+    file, copy = shlex.quote(str(path)), partial(name_of_copy, str(path))
     inner = text.strip("'\"`")
     if inner != text and len(text) > 1:
         return f"numbers are in quotes: {quote_flag(text[0])}"
@@ -141,10 +143,10 @@ def number_remedy(
         return marks_remedy(marks)
     for dates, script in _YEARS.items():
         if re.fullmatch(dates, text):
-            year = f"sed -E '{script}' {file} > years.csv"
+            year = f"sed -E '{script}' {file} > {copy('years')}"
             return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
     if _NO_BREAK.search(text):
-        removed = f"sed 's/\\xc2\\xa0//g; s/\\xe2\\x80\\xaf//g' {file} > numbers.csv"
+        removed = f"sed 's/\\xc2\\xa0//g; s/\\xe2\\x80\\xaf//g' {file} > {copy('numbers')}"
         return f"numbers hold no-break spaces; remove them: {removed}"
     if isinstance(column, NumericColumn) and column.integers and parse_number(text) is not None:
         return f"{text} is not a whole number, and the model reads whole numbers only"

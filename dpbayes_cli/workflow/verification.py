@@ -56,11 +56,11 @@ EARLIER_CHAIN = (
 )
 """The assumption that bundles state if their version of dpbayes did not yet draw the noise of chains exactly."""
 _ADDED_FIELDS, _ADDED_IN = ("valid_records", "results"), (0, 4)
-"""Fields that every document holds, and the first release of dpbayes that wrote them."""
+"""Fields that every document holds, and the first version of dpbayes that wrote them and named all packages."""
 _LIBRARIES = {"python", "numpy", "opendp", "duckdb"}
 """Software of every release whose versions change digits, and never words."""
 _ALWAYS_NAMED = {"dpbayes", *_LIBRARIES}
-"""Software that every release names; packages of plug-ins are named since 0.4."""
+"""Software that every release names; since 0.4 it also names packages of plug-ins."""
 _MAX_STRANGE_FILES = 20
 _MAX_VERSIONS = 200
 """A list of software versions is cut to this number of characters in a message."""
@@ -189,7 +189,8 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
     document, spec = result.document, result.bundle.spec
     derived = _as_stated(result, plan, parse_document(derived.payload()))
     unnamed = derived.software.keys() - document.software.keys()
-    if document.software.keys() - derived.software.keys() or unnamed & _ALWAYS_NAMED:
+    names_all = not is_before(document.software.get("dpbayes"), _ADDED_IN)
+    if document.software.keys() - derived.software.keys() or unnamed & (unnamed if names_all else _ALWAYS_NAMED):
         result.findings.append("software: the list of packages differs from the list in a release")
     elif unnamed:
         result.unchecked.append(f"whether the release used {', '.join(sorted(unnamed))}, which it does not name")
@@ -197,7 +198,7 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
     is_earlier = document.schema_version != derived.schema_version
     absent = [name for name in _ADDED_FIELDS if isinstance(getattr(document, name), msgspec.UnsetType)]
     exempt |= {*absent}
-    if not is_earlier and not is_before(document.software.get("dpbayes"), _ADDED_IN):
+    if names_all and not is_earlier:
         result.findings += [f"{name}: it is missing" for name in absent]
     if document.software != derived.software or is_earlier:
         versions = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_MAX_VERSIONS]

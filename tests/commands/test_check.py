@@ -59,9 +59,9 @@ VARIANTS: dict[str, Variant] = {
     "windows-1252": (
         people(head="âge,relapsed,weight,born").encode("cp1252"),
         RELAPSED,
-        ["iconv -f cp1252 -t utf-8 a.csv > utf8.csv"],
+        ["iconv -f cp1252 -t utf-8 a.csv > a-utf8.csv"],
     ),
-    "utf-16": (CLEAN.encode("utf-16"), WEIGHT, ["iconv -f utf-16 -t utf-8 a.csv > utf8.csv"]),
+    "utf-16": (CLEAN.encode("utf-16"), WEIGHT, ["iconv -f utf-16 -t utf-8 a.csv > a-utf8.csv"]),
     "byte-order mark": (people(head="relapsed,age,weight,born").encode("utf-8-sig"), WEIGHT, []),
     "single quotes": (people(q="'"), RELAPSED, ["""--quote "'\""""]),
     "double quotes between bars": (people("|", q='"'), RELAPSED, ["--delimiter '|'"]),
@@ -73,26 +73,26 @@ VARIANTS: dict[str, Variant] = {
     "duplicate header": (people(head="relapsed,relapsed,weight,born"), RELAPSED, ["--column 2"]),
     "header in capitals": (people(head="AGE,RELAPSED,WEIGHT,BORN"), RELAPSED, ["--column RELAPSED"]),
     "blanks in the header": (people(head="age , relapsed , weight,born"), RELAPSED, []),
-    "comment above": ("# exported 2026-01-01\n\nSurvey\n" + CLEAN, RELAPSED, ["tail -n +4 a.csv > table.csv"]),
+    "comment above": ("# exported 2026-01-01\n\nSurvey\n" + CLEAN, RELAPSED, ["tail -n +4 a.csv > a-table.csv"]),
     "Yes and No": (people(yes="Yes", no="No"), RELAPSED, ["--success Yes --failure No"]),
     "classes 1 and 2": (people(yes="2", no="1"), RELAPSED, ["--success 2 --failure 1"]),
     "blanks around cells": (people(pad=" "), RELAPSED, []),
     "ISO dates": (
         people(born="{}-05-31"),
         BORN,
-        ["sed -E 's/([0-9]{4})-[0-9]{1,2}-[0-9]{1,2}/\\1/g' a.csv > years.csv"],
+        ["sed -E 's/([0-9]{4})-[0-9]{1,2}-[0-9]{1,2}/\\1/g' a.csv > a-years.csv"],
     ),
     "dotted dates": (
         people(born="31.5.{}"),
         BORN,
-        ["sed -E 's:[0-9]{1,2}[./][0-9]{1,2}[./]([0-9]{4}):\\1:g' a.csv > years.csv"],
+        ["sed -E 's:[0-9]{1,2}[./][0-9]{1,2}[./]([0-9]{4}):\\1:g' a.csv > a-years.csv"],
     ),
     "second header": (CLEAN.replace("\n", "\nAge in years,Relapsed?,,Year of birth\n", 1), RELAPSED,
-                      ["sed 2d a.csv > table.csv"]),
+                      ["sed 2d a.csv > a-table.csv"]),
     "appended file": (
         CLEAN.replace("\n50,", "\nage,relapsed,weight,born\n50,", 1),
         RELAPSED,
-        ["awk 'NR==1 {head=$0} NR==1 || $0!=head' a.csv > table.csv"],
+        ["awk 'NR==1 {head=$0} NR==1 || $0!=head' a.csv > a-table.csv"],
     ),
     "no header": (
         people(head=""),
@@ -302,7 +302,7 @@ def test_check_reads_windows_1252_and_names_the_conversion(dpbayes: Cli) -> None
     Path("a.csv").write_bytes("age,note\n30,“fine”\n40,5 €\n".encode("cp1252"))
     printed = check(dpbayes, "a.csv")
     assert "5 € (1), “fine” (1)" in printed
-    assert "iconv -f cp1252 -t utf-8 a.csv > utf8.csv" in printed
+    assert "iconv -f cp1252 -t utf-8 a.csv > a-utf8.csv" in printed
 
 
 def test_check_reads_the_records_that_release_reads(dpbayes: Cli) -> None:

@@ -85,6 +85,7 @@ GEWEKE = {
     "multivariate-normal, Laplace, known": ("multivariate-normal", False, True),
     "normal, Gaussian, at most, uniform": ("normal", True, False),
     "multivariate-normal, Gaussian, at most": ("multivariate-normal", True, False),
+    "multivariate-normal, Laplace, at most, perhaps-valid": ("multivariate-normal", False, False),
     "three columns, Laplace, at most: trajectories": ("three columns", False, False),
 }
 
@@ -99,8 +100,9 @@ class Joint:
         name, gaussian, complete = GEWEKE[case]
         model = models().get(name, THREE)
         cell = simulate(model, complete, n, "0.5", 1, gaussian)
-        if "uniform" in case:
-            total = replace(cell.observation.total, prior="uniform")
+        prior = case.rpartition(", ")[2]
+        if prior in {"uniform", "perhaps-valid"}:
+            total = replace(cell.observation.total, prior=prior)  # type: ignore[arg-type]
             cell = replace(cell, observation=replace(cell.observation, total=total))
         self.rng = np.random.default_rng(seed)
         self.observation, self.law = cell.observation, require_type(cell.observation.law, RecordLaw)
@@ -124,6 +126,8 @@ class Joint:
         """The range of the coordinate of the number of records, in which its prior is uniform."""
         n = self.observation.total.n
         most = float(np.log1p(n))
+        if self.observation.total.prior == "perhaps-valid":
+            return -0.5, n + 0.5 + min(float(n), self.observation.noise.variance**0.5 / self.observation.valid)
         return (-most, most) if self.observation.total.is_mostly_n else (-0.5, n + 0.5)
 
     def release(self, points: Floats, variances: Floats) -> None:
@@ -175,6 +179,18 @@ class Joint:
 def test_the_kernel_keeps_the_joint_law(case: str) -> None:
     p_values = Joint(case).p_values()
     assert min(p_values.values()) >= FALSE_FAIL / len(p_values), p_values
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [("0.5", 0.4), ("0.01", 0.5)])
+def test_all_records_are_perhaps_valid(epsilon: str, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise has a scale of 18 or 900 records. 20,000 draws differ by .02 with probability 1e-7."""
+    cell = simulate(models()["multivariate-normal"], False, 40, epsilon, 1, False)
+    total = replace(cell.observation.total, prior="perhaps-valid")
+    monkeypatch.setattr(ScaleMixtureSampler, "_start", lambda *_: None)
+    sampler = ScaleMixtureSampler(replace(cell.observation, total=total), cell.observed, 1, np.random.default_rng(1))
+    numbers = sampler._split_points(sampler._draw_prior(1, 20_000))[1]
+    assert float((numbers == 40.0).mean()) == pytest.approx(share, abs=0.02)
+    assert float(numbers[numbers < 40.0].mean()) == pytest.approx(20.0, abs=0.6)
 
 
 @pytest.mark.slow

@@ -202,12 +202,6 @@ CORNERS: list[tuple[str, Any]] = [
 ]
 
 
-SHORT = {("multivariate-normal", place, 10_000, 0.0): 0.8 for place in ((0.06, 0.02), (0.94, 0.02))}
-"""Corners that fall short of ``LEAST``: all records are valid, which the uniform prior of their number hardly expects.
-
-1,000 data sets gave 0.819 and 0.846 for the means at the first, and 500 gave 0.842 at the second."""
-
-
 @pytest.mark.parametrize("invalid", [0.0, 0.03, 0.3])
 @pytest.mark.parametrize("n", [100, 1000, 10_000])
 @pytest.mark.parametrize(("name", "place"), CORNERS)
@@ -225,4 +219,4 @@ def test_truths_at_the_corners_of_the_domain_are_covered(
     if covered.min() < LEAST:
         covered = coverage(name, n, 1000, np.random.default_rng(108), place, invalid)
     print(f"\n{name} {place} n={n} invalid={invalid}: {np.round(covered, 3)}")
-    assert covered.min() >= SHORT.get((name, place, n, invalid), LEAST)
+    assert covered.min() >= LEAST

@@ -15,11 +15,11 @@ STORED_LEVEL = 0.9  # the probability of the intervals that a release document h
 
 @dataclass(frozen=True)
 class Intervals:
-    """The central interval of each parameter."""
+    """The interval of each parameter: central, or from 0."""
 
     level: float  # the probability of an interval
     ends: Mapping[str, tuple[float, float]]  # by parameter; a parameter without an interval is missing
-    samples: Floats | None = None  # of which the ends are quantiles; None if the ends are those in the document
+    samples: Floats | None = None  # from which the ends follow; None if the ends are those in the document
 
     @property
     def percent(self) -> str:
@@ -33,7 +33,9 @@ class Intervals:
 
     @property
     def heads(self) -> list[str]:
-        """The titles of the two table columns that hold the ends."""
+        """The titles of the two table columns that hold the ends: quantiles, unless an interval begins at 0."""
+        if any(low == 0.0 for low, _ in self.ends.values()):
+            return [f"{self.percent} from", "to"]
         return [f"{100.0 * tail:.10g} %" for tail in self.tails]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.losses import CurvedLoss
-from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisyDerivatives
+from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.chains import run_until_converged
 from dpbayes_cli.inference.convergence import required_draws
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
@@ -55,7 +55,7 @@ def infer_derivatives(
         coefficients(flat)[:n_draws],
         f"{len(flat)} draws from {_CHAINS} Markov chains (Hamiltonian Monte Carlo over the coefficients and the law of "
         "the features; the score of the records is approximated as normal)"
-        f"{'; ' + MOSTLY_VALID if observation.total.is_mostly_n else ''}",
+        f"{observation.total.prior_in_words}",
         exact=False,
         monte_carlo=run.error,
         diagnostics=dict(run.convergence.diagnostics),

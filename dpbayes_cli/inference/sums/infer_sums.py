@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
-from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums
+from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import LatentSums, ScalarLaw
 from dpbayes_cli.inference.chains import CHAINS, ChainRun, chain_length, run_until_converged
 from dpbayes_cli.inference.diagnostics import ks_distance
@@ -19,6 +19,8 @@ from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 _CHAINS_OF_MANY_COORDINATES, _MANY_COORDINATES = 16, 128
 """With many coordinates a sweep takes as long as its chains are many, and each chain has a warm-up."""
+_MOST = 4
+"""Thinning loses more than memory costs: the parameters have independent errors given the sums."""
 _PLUG_IN_DRAWS = 1 << 15
 """The smallest number of draws from which the plug-in posterior is summarized."""
 
@@ -72,7 +74,7 @@ def _latent_sums(
         return np.concatenate([states, parameters.reshape(*states.shape[:2], -1)], axis=2)
 
     length = chain_length(n_draws, effort.ess, k, chains)
-    run = run_until_converged(run_chains, lambda draws: draws[..., k + 1 :], length, effort)
+    run = run_until_converged(run_chains, lambda draws: draws[..., k + 1 :], length, effort, _MOST)
     flat = _flat(run.draws)
     data_variance = law.data_variance(flat[:, :k], flat[:, k], rng)
     method = "Hamiltonian Monte Carlo over the sums of all records; parameters are drawn exactly, given the sums"
@@ -93,8 +95,7 @@ def _posterior(
     return Posterior(
         summarize_draws(values, data_variance),
         values[:n_draws],
-        f"{len(values)} draws from {len(chains)} Markov chains ({method})"
-        f"{'; ' + MOSTLY_VALID if observation.total.is_mostly_n else ''}",
+        f"{len(values)} draws from {len(chains)} Markov chains ({method}){observation.total.prior_in_words}",
         exact=False,
         monte_carlo=run.error,
         diagnostics=run.convergence.diagnostics,

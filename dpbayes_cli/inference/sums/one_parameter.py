@@ -18,7 +18,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from dpbayes_cli.base.numeric import Floats, Integers
-from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums
+from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import ScalarLaw
 from dpbayes_cli.inference.dirichlet_rows import ranks_within
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
@@ -214,8 +214,7 @@ def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: 
     )
     priors = {"known": "", "at-most": "; uniform prior on the number of valid records, 0 to n"}
     prior_on_count = priors.get(observation.total.kind, "; uniform prior on the number of valid records")
-    if observation.total.is_mostly_n:
-        prior_on_count = f"; {MOSTLY_VALID}"
+    prior_on_count = observation.total.prior_in_words or prior_on_count
     return Posterior(
         (marginal,),
         density.draw(n_draws, rng)[0][:, None],

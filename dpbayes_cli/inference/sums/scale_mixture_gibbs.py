@@ -62,7 +62,8 @@ class GibbsState:
 
     Attributes:
         points: the coordinates, and the number of records unless it is known, shape (n_observations, chains, d). Under
-            the prior ``mostly-valid``, the number is given as log(1 + n - number); each value below 0 stands for n.
+            the prior ``mostly-valid``, the number is given as log(1 + n - number), and each value below 0 stands for n;
+            under ``perhaps-valid``, each number above n does.
         variances: the variances of the noise, shape (n_observations, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
         log_prior: the log prior density of the points, shape (n_observations, chains).
@@ -94,16 +95,18 @@ class ScaleMixtureSampler:
         self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator, *, short: bool = False
     ) -> None:
         self._law = require_type(observation.law, RecordLaw)
-        self._short_warm_up = short  # the widths of posteriors then have errors of a few percent
+        self._short_warm_up, self._largest_count = short, math.inf
         self._hamiltonian_dimensions = _SHORT_HAMILTONIAN_DIMENSIONS if short else _HAMILTONIAN_DIMENSIONS
-        self._observed = observed[:, None, :]
-        self._rng = rng
+        self._observed, self._rng = observed[:, None, :], rng
         self._noise, decay = observation.noise, observation.noise.decay
         self._laplace, self._corrected = decay is None or decay.exponential, False
         self._noise_variance = 2.0 * observation.noise.scale**2 if decay is None else observation.noise.variance
         self._known_count = float(observation.total.n) if observation.total.kind == "known" else None
         self._most_missing = math.log1p(observation.total.n) if observation.total.is_mostly_n else 0.0
         self._least, most = -(self._most_missing or 0.5), self._most_missing or observation.total.n + 0.5
+        if observation.total.prior == "perhaps-valid":
+            self._largest_count = n = float(observation.total.n)
+            most += min(math.sqrt(self._noise_variance) / observation.valid, n)
         self._most = np.full((len(observed), 1), most)  # the range of the last coordinate is from _least to _most
         if observation.total.kind == "unbounded":
             reach = observation.noise.radius(40.0) / observation.valid
@@ -130,7 +133,7 @@ class ScaleMixtureSampler:
         totals = points[..., -1]
         if self._most_missing:
             totals = np.expm1(self._most_missing) - np.expm1(np.clip(totals, 0.0, self._most_missing))
-        return points[..., :-1], totals
+        return points[..., :-1], np.minimum(totals, self._largest_count)
 
     def _log_prior(self, points: Floats) -> Floats:
         with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, gammaln, psi
+from scipy.special import erfcx, expit, gammaln, ndtr, psi
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SIGNAL_SD = 1.0
 """The standard deviation of log s in the default prior; see ``RegressionMoments``."""
 _MAX_LOG = 300.0
+_MAX_ROOT = 25.0
+"""The coordinate of r is clipped to this absolute value; r is then 25, or below 1e-138."""
 
 
 class Moments:
@@ -39,9 +41,9 @@ class Moments:
 
     def _set_features(self) -> None:
         law, points, d = self._law, self._points, self._law.size - 1
-        share = expit(points[:, : law.slices.sd.stop])
-        self.mean, self._share = 2.0 * share[:, : d + 1] - 1.0, share[:, d + 1 :]
-        self._sd = np.sqrt(1.0 - self.mean[:, :-1] ** 2) * self._share**2
+        share, self._scores = expit(points[:, law.slices.mean]), points[:, law.slices.sd]
+        self.mean = 2.0 * share - 1.0
+        self._sd = np.sqrt(1.0 - self.mean[:, :-1] ** 2) * ndtr(self._scores) ** 2
         pivots = points[:, law.slices.pivots] + law.typical_pivots
         self._pivots, self._steepness = np.logaddexp(0.0, pivots), expit(pivots)
         vectors = np.zeros((len(points), d * d))
@@ -52,12 +54,17 @@ class Moments:
         self._rows = self._vectors * self._inverse_length[:, :, None]
         self.root[:, :d, :d] = self._rows * self._sd[:, :, None]
         self.log_prior += np.log(share * (1.0 - share)).sum(axis=1) + np.log(self._steepness).sum(axis=1)
+        self.log_prior -= 0.5 * (self._scores**2).sum(axis=1)
         self.log_prior += np.log(self._pivots) @ law.pivot_powers - 0.5 * (self._pivots**2).sum(axis=1)
 
     def _set_variance(self) -> None:
         """Set the residual mean square r^2 and the variance v: m r^2 / v is a chi-square variable."""
         law, m, prior = self._law, self._m, self._law.conjugate
-        log_r = self._points[:, law.slices.r.start]
+        u = np.clip(self._points[:, law.slices.r.start], -_MAX_ROOT, _MAX_ROOT)
+        self._mills = _mills(u)
+        self._rise = self._mills / (1.0 + u * self._mills)  # the derivative of log r by u
+        log_r = np.log1p(u * self._mills) - 0.5 * (u**2 + math.log(2.0 * math.pi))
+        self.log_prior += np.log(self._rise)
         self.root[:, -1, -1] = _exp(log_r)
         if law.variance is None:
             self._xi = self._points[:, law.slices.variance.start]
@@ -139,8 +146,7 @@ class Moments:
             of_log_v += 0.5 * of_log_slope_sd
         result[:, law.slices.slopes] += of_slopes * self._slope_sd
         result[:, law.slices.errors] += of_t * np.sqrt(self.variance / m)[:, None]
-        result[:, law.slices.r.start] = of_root[:, d, d] * self.root[:, d, d]
-        self._pull_back_variance(of_total, of_log_v, result)
+        self._pull_back_variance(of_root[:, d, d], of_total, of_log_v, result)
         # the features
         of_rows = of_root[:, :d, :d] + self._slopes[:, :, None] * of_t[:, None, :]
         of_log_sd = (of_rows * self.root[:, :d, :d]).sum(axis=2)
@@ -149,26 +155,28 @@ class Moments:
         result[:, law.slices.rows] += of_vectors[:, law.below]
         of_pivots = of_vectors[:, :: d + 1] + law.pivot_powers / self._pivots - self._pivots
         result[:, law.slices.pivots] = of_pivots * self._steepness + 1.0 - self._steepness
-        result[:, law.slices.sd] = 2.0 * of_log_sd * (1.0 - self._share) + 1.0 - 2.0 * self._share
+        result[:, law.slices.sd] = 2.0 * of_log_sd / _mills(self._scores) - self._scores
         of_mean = of_mean * (1.0 - self.mean**2) / 2.0 - self.mean
         of_mean[:, :-1] -= 0.5 * self.mean[:, :-1] * of_log_sd
         result[:, law.slices.mean] = of_mean
         return result, of_total
 
-    def _pull_back_variance(self, of_total: Floats, of_log_v: Floats, result: Floats) -> None:
+    def _pull_back_variance(self, of_r: Floats, of_total: Floats, of_log_v: Floats, result: Floats) -> None:
         """Add to gradients what the laws of r and of the variance add."""
         law, m = self._law, self._m
+        of_log_r = of_r * self.root[:, -1, -1]
         of_log_ratio = 0.5 * self._freedom - 0.5 * m * self._ratio
         log_chi_square = np.log(m / 2.0) + self._log_ratio - psi(0.5 * self._freedom)
         of_total += np.where(m - law.size > 1.0, 0.5 * log_chi_square, 0.0)
         of_total += 0.5 * self._freedom / m - 0.5 * self._ratio
         if law.variance is not None:
-            result[:, law.slices.r.start] += 2.0 * of_log_ratio
-            return
-        step = np.sqrt(2.0 / m)
-        result[:, law.slices.r.start] += 2.0 * of_log_v
-        result[:, law.slices.variance.start] = step * (of_log_v - of_log_ratio)
-        of_total += 0.5 * step * self._xi / m * (of_log_ratio - of_log_v) - 0.5 / m
+            of_log_r += 2.0 * of_log_ratio
+        else:
+            step = np.sqrt(2.0 / m)
+            of_log_r += 2.0 * of_log_v
+            result[:, law.slices.variance.start] = step * (of_log_v - of_log_ratio)
+            of_total += 0.5 * step * self._xi / m * (of_log_ratio - of_log_v) - 0.5 / m
+        result[:, law.slices.r.start] = (of_log_r - 1.0) * self._rise + 1.0 / self._mills
 
     def draw_coefficients(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the levels at features of 0, shape (n,), and the slopes, shape (n, d), of the scaled numbers.
@@ -198,6 +206,11 @@ class Moments:
             return level - (slopes * self.mean[:, :-1]).sum(axis=1), slopes
         level = prior.mean[0] + factor[:, 0, 0] * drawn[:, 0]
         return level - slopes @ np.asarray(prior.mean[1:]), slopes
+
+
+def _mills(u: Floats) -> Floats:
+    """Return Phi(u) / phi(u)."""
+    return np.asarray(math.sqrt(math.pi / 2.0) * erfcx(-math.sqrt(0.5) * u))
 
 
 def _exp(values: Floats) -> Floats:

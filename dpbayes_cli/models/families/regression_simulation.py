@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +13,14 @@ from dpbayes_cli.models.families.regression_density import SIGNAL_SD
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.models.families.regression_coordinates import RegressionCoordinates
 
 _CANDIDATES, _MAX_BATCHES = 64, 8
-_PRIOR_DRAWS = 2000
+_PRIOR_DRAWS, _DRAWS_BY_FEATURES = 2000, 4
+"""The number of draws of which quantiles of the prior are computed, and how many of them have the same features."""
 _LEAST_RECORDS = 20
 """The features' covariance, on which the prior of the parameters depends, is that of at least this many records."""
 _MAX_SHARE_OUT = 1e-3
@@ -66,21 +71,27 @@ def draw_regressions(law: RegressionCoordinates, x: Floats, size: int, rng: np.r
     return (mean - slopes @ center)[kept], slopes[kept], sd[kept] ** 2
 
 
-def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw parameters from the prior, and records, target first, in the units of the columns.
+def _draw_targets(
+    law: RegressionCoordinates, x: Floats, rng: np.random.Generator
+) -> Iterator[tuple[float, Floats, float, Floats]]:
+    """Yield levels, slopes and variances from the prior, each with targets of the records with the features ``x``.
 
-    With the default prior, parameters are drawn again, a limited number of times, if the target is out of bounds in
-    more than one of 1,000 records.
+    With the default prior, parameters are skipped if the target is out of bounds in more than one of 1,000 records,
+    unless too many were skipped.
     """
-    x = draw_features(law.size - 1, max(n_records, _LEAST_RECORDS), rng)
     for _ in range(_MAX_BATCHES):
         for level, slopes, variance in zip(*draw_regressions(law, x, _CANDIDATES, rng), strict=True):
             y = level + x @ slopes + np.sqrt(variance) * rng.standard_normal(len(x))
             if law.conjugate is not None or (np.abs(y) > 1.0).mean() <= _MAX_SHARE_OUT:
-                break
-        else:
-            continue
-        break
+                yield level, slopes, variance, y
+    while True:
+        yield level, slopes, variance, y
+
+
+def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw parameters from the prior, and records, target first, in the units of the columns."""
+    x = draw_features(law.size - 1, max(n_records, _LEAST_RECORDS), rng)
+    level, slopes, variance, y = next(_draw_targets(law, x, rng))
     half, middle = law.half_and_middle
     parameters = law.reported(np.array([level]), slopes[None], np.array([variance]))[0]
     return parameters, middle + half * np.column_stack([y, x])[:n_records]
@@ -88,9 +99,17 @@ def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Gene
 
 def prior_quantiles(law: RegressionCoordinates, levels: Floats) -> Floats:
     """Return quantiles of the default prior, from fixed draws, shape (n_parameters, n_levels)."""
-    rng = np.random.default_rng(0)
-    drawn = [draw_records(law, _LEAST_RECORDS, rng)[0] for _ in range(_PRIOR_DRAWS)]
-    return np.asarray(np.quantile(drawn, levels, axis=0).T)
+    return np.asarray(np.quantile(_prior_draws(law), levels, axis=0).T)
+
+
+@lru_cache(maxsize=1)
+def _prior_draws(law: RegressionCoordinates) -> Floats:
+    """Return parameters drawn from the prior; a release asks for their quantiles several times."""
+    rng, drawn = np.random.default_rng(0), []
+    for _ in range(_PRIOR_DRAWS // _DRAWS_BY_FEATURES):
+        targets = _draw_targets(law, draw_features(law.size - 1, _LEAST_RECORDS, rng), rng)
+        drawn += [each[:3] for each in islice(targets, _DRAWS_BY_FEATURES)]
+    return law.reported(*(np.array(each) for each in zip(*drawn, strict=True)))
 
 
 def draw_plug_in(
