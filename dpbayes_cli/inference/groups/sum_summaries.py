@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedSums
-from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, DrawGroups, GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, WORKERS, DrawGroups, GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, ess_warnings
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
@@ -26,8 +26,6 @@ _PAIRS = 20_000
 """Summaries average over about this many pairs of a group and a point of hyperparameters."""
 _OVERALL_DRAWS = 400
 _DRAWS_AT_ONCE = 64
-WORKERS = 2
-"""Independent parts of a computation run in this many threads."""
 _TABLE_POINTS = 16385
 _LEAST_ESS = 30.0
 _BANDWIDTH = 0.5
