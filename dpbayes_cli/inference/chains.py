@@ -57,6 +57,7 @@ def run_until_converged(
     monitored: Callable[[Floats], Floats],
     length: int,
     effort: Effort,
+    most: int = 2,
 ) -> ChainRun:
     """Run chains until they converge, or until they are as long as the limit allows.
 
@@ -68,7 +69,7 @@ def run_until_converged(
             (chains, n_draws, ...).
         monitored: a function of these draws that returns the quantities that must converge, shape (chains, n_draws, k).
         length: the number of draws of each chain before the first check. A chain has at most ``length * _MAX_LENGTHS *
-            effort.extension`` sweeps. A longer run is thinned to at least ``length`` draws and at most twice as many.
+            effort.extension`` sweeps. Every second draw is dropped when there are more than ``most * length``.
         effort: the required effective sample size, and how often the limit is raised.
     """
     thinning, draws, sweeps_left = 1, run(length, 1), (_MAX_LENGTHS * effort.extension - 1) * length
@@ -80,7 +81,7 @@ def run_until_converged(
         more = math.ceil((convergence.growth - 1.0) * draws.shape[1])
         if convergence.from_start:
             draws = draws[:, draws.shape[1] // 2 :]
-        if draws.shape[1] + more > 2 * length:
+        if draws.shape[1] + more > most * length:
             # keeps the last draw, so that later draws are evenly spaced
             draws = draws[:, (draws.shape[1] + 1) % 2 :: 2]
             thinning, more = 2 * thinning, math.ceil(more / 2)

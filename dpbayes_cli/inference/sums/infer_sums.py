@@ -19,6 +19,8 @@ from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 _CHAINS_OF_MANY_COORDINATES, _MANY_COORDINATES = 16, 128
 """With many coordinates a sweep takes as long as its chains are many, and each chain has a warm-up."""
+_MOST = 4
+"""Thinning loses more than memory costs: the parameters have independent errors given the sums."""
 _PLUG_IN_DRAWS = 1 << 15
 """The smallest number of draws from which the plug-in posterior is summarized."""
 
@@ -72,7 +74,7 @@ def _latent_sums(
         return np.concatenate([states, parameters.reshape(*states.shape[:2], -1)], axis=2)
 
     length = chain_length(n_draws, effort.ess, k, chains)
-    run = run_until_converged(run_chains, lambda draws: draws[..., k + 1 :], length, effort)
+    run = run_until_converged(run_chains, lambda draws: draws[..., k + 1 :], length, effort, _MOST)
     flat = _flat(run.draws)
     data_variance = law.data_variance(flat[:, :k], flat[:, k], rng)
     method = "Hamiltonian Monte Carlo over the sums of all records; parameters are drawn exactly, given the sums"

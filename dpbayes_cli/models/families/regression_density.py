@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import erfcx, expit, gammaln, psi
+from scipy.special import erfcx, expit, gammaln, ndtr, psi
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -41,9 +41,9 @@ class Moments:
 
     def _set_features(self) -> None:
         law, points, d = self._law, self._points, self._law.size - 1
-        share = expit(points[:, : law.slices.sd.stop])
-        self.mean, self._share = 2.0 * share[:, : d + 1] - 1.0, share[:, d + 1 :]
-        self._sd = np.sqrt(1.0 - self.mean[:, :-1] ** 2) * self._share**2
+        share, self._scores = expit(points[:, law.slices.mean]), points[:, law.slices.sd]
+        self.mean = 2.0 * share - 1.0
+        self._sd = np.sqrt(1.0 - self.mean[:, :-1] ** 2) * ndtr(self._scores) ** 2
         pivots = points[:, law.slices.pivots] + law.typical_pivots
         self._pivots, self._steepness = np.logaddexp(0.0, pivots), expit(pivots)
         vectors = np.zeros((len(points), d * d))
@@ -54,13 +54,14 @@ class Moments:
         self._rows = self._vectors * self._inverse_length[:, :, None]
         self.root[:, :d, :d] = self._rows * self._sd[:, :, None]
         self.log_prior += np.log(share * (1.0 - share)).sum(axis=1) + np.log(self._steepness).sum(axis=1)
+        self.log_prior -= 0.5 * (self._scores**2).sum(axis=1)
         self.log_prior += np.log(self._pivots) @ law.pivot_powers - 0.5 * (self._pivots**2).sum(axis=1)
 
     def _set_variance(self) -> None:
         """Set the residual mean square r^2 and the variance v: m r^2 / v is a chi-square variable."""
         law, m, prior = self._law, self._m, self._law.conjugate
         u = np.clip(self._points[:, law.slices.r.start], -_MAX_ROOT, _MAX_ROOT)
-        self._mills = math.sqrt(math.pi / 2.0) * erfcx(-u * math.sqrt(0.5))
+        self._mills = _mills(u)
         self._rise = self._mills / (1.0 + u * self._mills)  # the derivative of log r by u
         log_r = np.log1p(u * self._mills) - 0.5 * (u**2 + math.log(2.0 * math.pi))
         self.log_prior += np.log(self._rise)
@@ -154,7 +155,7 @@ class Moments:
         result[:, law.slices.rows] += of_vectors[:, law.below]
         of_pivots = of_vectors[:, :: d + 1] + law.pivot_powers / self._pivots - self._pivots
         result[:, law.slices.pivots] = of_pivots * self._steepness + 1.0 - self._steepness
-        result[:, law.slices.sd] = 2.0 * of_log_sd * (1.0 - self._share) + 1.0 - 2.0 * self._share
+        result[:, law.slices.sd] = 2.0 * of_log_sd / _mills(self._scores) - self._scores
         of_mean = of_mean * (1.0 - self.mean**2) / 2.0 - self.mean
         of_mean[:, :-1] -= 0.5 * self.mean[:, :-1] * of_log_sd
         result[:, law.slices.mean] = of_mean
@@ -205,6 +206,11 @@ class Moments:
             return level - (slopes * self.mean[:, :-1]).sum(axis=1), slopes
         level = prior.mean[0] + factor[:, 0, 0] * drawn[:, 0]
         return level - slopes @ np.asarray(prior.mean[1:]), slopes
+
+
+def _mills(u: Floats) -> Floats:
+    """Return Phi(u) / phi(u)."""
+    return np.asarray(math.sqrt(math.pi / 2.0) * erfcx(-math.sqrt(0.5) * u))
 
 
 def _exp(values: Floats) -> Floats:

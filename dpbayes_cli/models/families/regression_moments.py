@@ -47,7 +47,7 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
     a)^2 / 2), where T is the standard deviation of the target in the records, a = ``spread`` (1 - M^2) / 3, and M is
     its mean.
 
-    The coordinates are the logits of the means, features first; the logits of w for each feature; u, where r = u
+    The coordinates are the logits of the means, features first; the normal scores of w for each feature; u, where r = u
     Phi(u) + phi(u) with the normal distribution Phi and its density phi; sqrt(m / 2) log(variance / r^2), unless the
     variance is known; the slopes and e_1, .., e_d in units of their prior standard deviations; and log s, unless the
     prior is conjugate. The rows of the Cholesky factor of the features' correlation matrix are the directions of
