@@ -18,16 +18,18 @@ from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_c
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup
 from dpbayes_cli.sources.code_readers import imputed_codes
-from dpbayes_cli.sources.code_sums import sums_by_key
 from dpbayes_cli.sources.imputation import impute_code, with_stand_in
 from dpbayes_cli.sources.reader import Records
 from dpbayes_cli.sources.tally import Tally
 from dpbayes_cli.sources.text_keys import TextKeys
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.sources.expressions import Statements
 
 Row = tuple[Any, ...]
+_LOW_BITS = (1 << 30) - 1
+"""Codes are summed in two parts, each below 2^31, so that the sum of a block is below 2^53."""
 
 
 class GroupTally(Tally):
@@ -49,9 +51,9 @@ class GroupTally(Tally):
             valid = (key >= 0) & (code >= 0)
             keys, numbers = key[valid], code[valid]
             self._totals[0] += np.bincount(keys, minlength=n_keys)
-            self._totals[1] += sums_by_key(keys, numbers, n_keys)
+            self._totals[1] += _sums_by_key(keys, numbers, n_keys)
             if self._sums.squares:
-                self._totals[2] += sums_by_key(keys, numbers * numbers, n_keys)
+                self._totals[2] += _sums_by_key(keys, numbers * numbers, n_keys)
 
     def query(self, statements: Statements) -> str:
         """Return a query of the rows of this module."""
@@ -99,7 +101,7 @@ class KeyTally(Tally):
             self.records += int(np.count_nonzero(code < 0))
             key, code = key[code >= 0], code[code >= 0]
             if self._are_numbers:
-                counts, totals = np.bincount(key), sums_by_key(key, code, len(texts))
+                counts, totals = np.bincount(key), _sums_by_key(key, code, len(texts))
                 rows: Iterable[Row] = zip(texts, itertools.repeat(0), counts.tolist(), totals.tolist(), strict=False)
             else:
                 counts = np.bincount(key * self._size + code)
@@ -129,3 +131,12 @@ class KeyTally(Tally):
         """Return the keys in order, and their components, key by key."""
         keys = tuple(sorted(self._groups))
         return ExactEvidence(tuple(value for key in keys for value in self._groups[key]), self.records, keys=keys)
+
+
+def _sums_by_key(keys: Integers, values: Integers, n_keys: int) -> Integers:
+    """Return the exact sum of the values of each key, shape (n_keys,)."""
+    total = np.zeros(n_keys, dtype=np.int64)
+    for part, shift in ((values & _LOW_BITS, 0), (values >> _LOW_BITS.bit_length(), _LOW_BITS.bit_length())):
+        if part.any():  # the sums of both parts are exact in doubles
+            total += np.bincount(keys, part.astype(np.float64), n_keys).astype(np.int64) << shift
+    return total

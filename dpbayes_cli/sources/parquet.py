@@ -33,8 +33,6 @@ _VECTOR_ROWS = 2048
 """The engine reads this many rows at once."""
 _MAX_VECTOR_BYTES = 16 << 20
 """A column is read page by page if it may have more bytes than this in the rows that are read at once."""
-_MAX_UNPACKED_BYTES = 32 << 20
-"""If a column of a row group has more bytes, a single thread reads it, which unpacks one column at a time."""
 _REPAGED_ROWS = 1_000_000
 """About this many rows with long cells are copied at a time; they stay compressed."""
 
@@ -76,9 +74,9 @@ class ParquetSource(Source):
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
 
     def _blocks(self) -> Generator[CellBlock]:
-        """See ``Source._blocks``."""
+        """See ``Source._blocks``; more threads of the engine would take memory, and wait for the reader."""
         cells = ", ".join(_text(_quoted(name), kind) for name, kind in zip(self._names, self._types, strict=True))
-        with cursor(unreadable()) as engine:
+        with cursor(unreadable()) as engine, use_one_thread(engine):
             for path in self._location.paths:
                 with open_bytes(path) as file, ExitStack() as parts:
                     for relation in self._parts_of(engine, file.fileno(), parts):
@@ -95,8 +93,7 @@ class ParquetSource(Source):
 
         Args:
             file: the file's descriptor.
-            files: an ``ExitStack``; closing it closes the temporary files of a relation and lets the engine use all
-                threads again.
+            files: an ``ExitStack``; closing it closes the temporary files of a relation.
         """
         wanted = dict.fromkeys(self._names)
         texts = {name: text_column(engine, _literal(file), name) for name in wanted}
@@ -108,7 +105,6 @@ class ParquetSource(Source):
         first, others = 0, ", ".join(_quoted(name) for name in wanted if name not in long)
         for groups in _batches(sizes):
             end = first + sum(sizes[group] for group in groups)
-            files.enter_context(use_one_thread(engine))  # one page is in memory, and rows keep their order
             parts = []
             if others:
                 rows = f"file_row_number BETWEEN {first} AND {end - 1}"
@@ -181,11 +177,8 @@ def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: Te
         return False
     vectors = f"SELECT sum(strlen({_quoted(name)})) AS n FROM {_relation(file, ', file_row_number=true')}"
     query = f"SELECT coalesce(max(n), 0) FROM ({vectors} GROUP BY file_row_number // {_VECTOR_ROWS})"
-    with ExitStack() as threads:
-        if largest > _MAX_UNPACKED_BYTES:
-            threads.enter_context(use_one_thread(engine))
-        with rows_as_csv(engine, query) as stream:
-            return int(stream.read()) > _MAX_VECTOR_BYTES
+    with rows_as_csv(engine, query) as stream:
+        return int(stream.read()) > _MAX_VECTOR_BYTES
 
 
 def _batches(sizes: Sequence[int]) -> Iterator[range]:

@@ -6,6 +6,7 @@ and sums add up, so neither the order nor the partitioning of the records matter
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,12 +19,15 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, Expression, ProductOf, Statistic
 from dpbayes_cli.core.statistic_values import released_values
 from dpbayes_cli.sources.code_readers import imputed_codes
-from dpbayes_cli.sources.code_sums import counts_of_codes, sums_of_products
 from dpbayes_cli.sources.reader import EVERY_RECORD, Monomial, Records
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.sources.expressions import Statements
+
+_MAX_COUNTED = 1 << 16
+"""More codes than this are counted by sorting them."""
+_HALF_BITS = 32
 
 
 class Tally(ABC):
@@ -73,8 +77,17 @@ class CodeTally(Tally):
 
     def read(self, blocks: Iterable[Records]) -> None:
         """Read all records; see ``Reader``."""
+        are_few = n_codes(self.columns[0]) <= _MAX_COUNTED
         for _, (codes,) in imputed_codes(blocks, self.columns, self._policy):
-            self.add(counts_of_codes(codes, n_codes(self.columns[0])))
+            places = np.maximum(codes, -1) + 1  # 0 for an invalid cell
+            if are_few:
+                counts = np.bincount(places)
+                places = np.flatnonzero(counts)
+                counts = counts[places]
+            else:
+                places, counts = np.unique(places, return_counts=True)
+            pairs = zip(places.tolist(), counts.tolist(), strict=True)
+            self.add((place - 1 if place else None, count) for place, count in pairs)
 
     def query(self, statements: Statements) -> str:
         """Return a query of rows (code or NULL, number of records)."""
@@ -108,7 +121,7 @@ class SumTally(Tally):
     def read(self, blocks: Iterable[Records]) -> None:
         """Read all records; see ``Reader``."""
         for _, codes in imputed_codes(blocks, self.columns, self._policy):
-            self.add([sums_of_products(codes, self._monomials)])
+            self.add([_sums_of_products(codes, self._monomials)])
 
     def query(self, statements: Statements) -> str:
         """Return a query of one row: the numbers of records and of valid records, and the sums of products."""
@@ -188,3 +201,30 @@ def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict
                 grown[monomial] -= weight * columns[index].steps
         terms = dict(grown)
     return terms
+
+
+def _sums_of_products(codes: Sequence[Integers], products: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the number of records, that of valid ones, and exact sums of products of their codes.
+
+    Args:
+        codes: the codes of each column, negative if invalid; a record is valid if none is negative.
+        products: the indices of the columns whose codes are multiplied.
+    """
+    n_records, valid = len(codes[0]), np.ones(len(codes[0]), dtype=bool)
+    for each in codes:
+        valid &= each >= 0
+    if not valid.all():
+        codes = [each[valid] for each in codes]
+    return n_records, int(np.count_nonzero(valid)), *(_sum_of_product([codes[i] for i in each]) for each in products)
+
+
+def _sum_of_product(factors: Sequence[Integers]) -> int:
+    largest = math.prod(int(factor.max(initial=0)) for factor in factors)
+    if largest >> 62:  # the product may be beyond 64 bits
+        factors = [factor.astype(object) for factor in factors]
+    product = factors[0]
+    for factor in factors[1:]:
+        product = product * factor
+    if largest * len(product) >> 62:
+        return (int((product >> _HALF_BITS).sum()) << _HALF_BITS) + int((product & ((1 << _HALF_BITS) - 1)).sum())
+    return int(product.sum())
