@@ -308,7 +308,7 @@ def _missing(path: Path) -> Dispute:
 
 
 def _begins(state: State, path: Path, new: Path | None) -> bool:
-    """Return whether a path is the new anchor of this transaction, with a missing or empty file."""
+    """Return whether a path is that of this transaction's new anchor, and its file is missing or empty."""
     if path != new or state.anchor == str(path):
         return False
     try:

@@ -49,7 +49,7 @@ class TreeSplit:
 
     @property
     def sentence(self) -> str:
-        """Which part of epsilon is best spent on the tree."""
+        """A sentence that states which part of epsilon is best spent on the tree."""
         best = min(self.errors.values())
         good = [float(epsilon) for epsilon, error in self.errors.items() if error <= _NEARLY * best]
         most = f" to {max(good):.2g}" if max(good) > min(good) else ""
