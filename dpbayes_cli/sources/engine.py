@@ -85,7 +85,11 @@ class EngineSource(Source):
             return key_tally.statistics()
         tally = Tally(self._columns, statistic, policy)
         statements = self._statements(tally.columns, self._unit)
-        query = statements.tally_query(policy, tally.monomials) if tally.sums else statements.code_query(policy)
+        query = (
+            statements.tally_query(policy, tally.factors, tally.monomials)
+            if tally.sums
+            else statements.code_query(policy)
+        )
         tally.add(self._rows(query))
         return tally.statistics()
 

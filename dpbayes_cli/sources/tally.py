@@ -6,42 +6,44 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
+from dpbayes_cli.core.columns import AnyColumn, RecordPolicy, n_codes
+from dpbayes_cli.core.second_moments import Factor, factors_of
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, Expression, ProductOf, Statistic
 from dpbayes_cli.sources.code_sums import counts_of_codes, sums_of_products
 from dpbayes_cli.sources.imputation import impute_code, with_stand_in
 from dpbayes_cli.sources.reader import Records
 
 Monomial = tuple[int, ...]
-"""A product of codes, given by the column indices of its factors in ascending order."""
+"""A product of factors, given by their indices in ascending order; see ``factors_of``."""
 
 
 class Tally:
     """Counts or sums of one statistic, added up over the records of all files.
 
     Args:
-        columns: one column of levels, or one or more numeric columns.
+        columns: one column of levels, or several columns whose products are summed.
         statistic: the statistic to evaluate.
         policy: states the stand-in for an invalid cell.
 
     Attributes:
         columns: the columns to read; for a histogram, the numeric column with the histogram's grid as its domain.
-        sums: whether products of codes are summed; otherwise codes are counted.
-        monomials: the products of codes to sum.
+        sums: whether products of factors are summed; otherwise codes are counted.
+        factors: the factors of the columns.
+        monomials: the products of factors to sum.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
         self._statistic, self._policy = statistic, policy
-        self._numbers = [column for column in columns if isinstance(column, NumericColumn)]
         first = statistic.expressions[0]
         self._histogram = first.column if isinstance(first, CodeCounts) else None
-        if (self._numbers and len(self._numbers) < len(columns)) or (not self._numbers and len(columns) != 1):
-            raise ValueError("a statistic reads one column of levels, or numeric columns")
+        self.sums = isinstance(first, ProductOf)
+        if not self.sums and len(columns) != 1:
+            raise ValueError("counts of codes read one column")
         if self._histogram is not None and [column.role for column in columns] != [self._histogram.role]:
             raise ValueError("a histogram reads one numeric column")
         self.columns: Sequence[AnyColumn] = columns if self._histogram is None else (self._histogram,)
-        self.sums = bool(self._numbers) and self._histogram is None
-        parts = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
+        self.factors = factors_of(columns) if self.sums else ()
+        parts = {part for expression in statistic.expressions for part in _expansion(expression, self.factors)}
         self.monomials: list[Monomial] = sorted(parts - {()}) if self.sums else []
         self._counts: Counter[int | str | Monomial | None] = Counter()
 
@@ -51,7 +53,7 @@ class Tally:
         for records in blocks:
             codes = [with_stand_in(records.codes(i), stand_in) for i, stand_in in enumerate(stand_ins)]
             if self.sums:
-                self.add([sums_of_products(codes, self.monomials)])
+                self.add([sums_of_products([factor.of_codes(codes) for factor in self.factors], self.monomials)])
             else:
                 self.add(counts_of_codes(codes[0], n_codes(self.columns[0])))
 
@@ -82,21 +84,23 @@ class Tally:
             if expression.role != self.columns[0].role:
                 raise ValueError("the statistic reads a column whose codes were not counted")
             return self._counts[expression.level]
-        return sum(weight * self._counts[part] for part, weight in _expansion(expression, self._numbers).items())
+        return sum(weight * self._counts[part] for part, weight in _expansion(expression, self.factors).items())
 
 
-def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict[Monomial, int]:
-    """Return a product of codes, centered or not, as a sum of products of plain codes with integer weights."""
+def _expansion(expression: Expression, factors: Sequence[Factor]) -> dict[Monomial, int]:
+    """Return a product of factors, centered or not, as a sum of products of plain factors with integer weights."""
     if not isinstance(expression, ProductOf):
         return {}
-    indices = {column.role: i for i, column in enumerate(columns)}
+    indices = {factor.role: i for i, factor in enumerate(factors)}
     terms: dict[Monomial, int] = {(): expression.weight}
     for role in expression.roles:
         index = indices[role]
+        factor = factors[index]
+        is_centered = expression.centered and factor.level is None
         grown: Counter[Monomial] = Counter()
         for monomial, weight in terms.items():
-            grown[tuple(sorted((*monomial, index)))] += weight * (2 if expression.centered else 1)
-            if expression.centered:
-                grown[monomial] -= weight * columns[index].steps
+            grown[tuple(sorted((*monomial, index)))] += weight * (2 if is_centered else 1)
+            if is_centered:
+                grown[monomial] -= weight * factor.steps
         terms = dict(grown)
     return terms

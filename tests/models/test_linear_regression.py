@@ -117,12 +117,14 @@ def test_posterior_without_noise_is_conjugate(features: int, variance: float | N
 
 @pytest.mark.parametrize("variance", [None, 0.9])
 @pytest.mark.parametrize("stated", [False, True])
-def test_the_gradient_of_the_density_is_that_of_differences(stated: bool, variance: float | None) -> None:
+@pytest.mark.parametrize("texts", [(), (1, 1)])
+def test_the_gradient_of_the_density_is_that_of_differences(
+    texts: tuple[int, ...], stated: bool, variance: float | None
+) -> None:
     """Log prior + g' sums by each coordinate and by the number of records, for features that are anywhere."""
     rng = np.random.default_rng(2)
     law = require_type(model(3, variance).law(True), RegressionMoments)
-    if not stated:
-        law = RegressionMoments(law.columns, True, 0.7, None, law.variance)
+    law = replace(law, texts=texts) if stated else RegressionMoments(law.columns, True, 0.7, None, law.variance, texts)
     point, m, step = 0.7 * rng.standard_normal((1, law.dimension)), np.array([37.3]), 1e-6
     _, sums, pull_back = law.evaluate(point, m)
     weights = rng.standard_normal(sums.shape) / law.unit
@@ -209,6 +211,30 @@ def test_plug_in_posterior_of_singular_moments_is_finite() -> None:
             drawn = law.draw_plug_in(observed, n, 500, rng)
             assert np.isfinite(drawn).all()
             assert (drawn[:, -1] > 0.0).all()
+
+
+def test_texts_become_indicators_of_all_values_but_the_first() -> None:
+    """The plug-in posterior of exact moments is centered at least squares; predictions and records agree."""
+    domain = {
+        "target": {"column": "y", "lower": -10, "upper": 10},
+        "features": {"x": {"lower": 0, "upper": 4}, "r": {"values": ["n", "s", "w"]}, "b": {"values": ["no", "yes"]}},
+    }
+    subject, rng, n = built(domain), np.random.default_rng(3), 4000
+    assert subject.parameters[1:-1] == ("beta[x]", "beta[b=yes]", "beta[r=s]", "beta[r=w]")
+    x, b, r = rng.uniform(0.0, 4.0, n), rng.integers(0, 2, n), rng.integers(0, 3, n)
+    design = np.column_stack([np.ones(n), x, b, r == 1, r == 2])
+    y = design @ np.array([1.0, -0.5, 2.0, 1.5, -1.0]) + rng.normal(0.0, 0.5, n)
+    policy = policy_of(subject, False)
+    values = evaluate(subject.statistic(policy), subject.columns, np.column_stack([y, x, b, r]))
+    observation = subject.observation(policy, values, noise_of(subject, policy, "1"), n)
+    draws = draw_many([observation], "naive", 500, rng)[0]
+    fitted = np.linalg.lstsq(design, y, rcond=None)[0]
+    assert draws[:, :-1].mean(axis=0) == pytest.approx(fitted, abs=0.01)
+    codes = np.array([[0, 8192, 1, 2], [0, 0, 0, 0]])
+    predicted = subject.predictor(0, np.append(fitted, 0.25)[None]).predict(codes)
+    assert predicted.values == pytest.approx([fitted @ [1, 2, 1, 0, 1], fitted[0]])  # type: ignore[attr-defined]
+    _, simulated = subject.simulated(policy, 50, rng)
+    assert simulated[-1] == 50 * subject.columns[0].steps ** 2  # type: ignore[union-attr]
 
 
 def features_of(kind: str, n: int, d: int, rng: np.random.Generator) -> Floats:
