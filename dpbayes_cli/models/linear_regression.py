@@ -149,13 +149,13 @@ class LinearRegression(JointNormal, NormalRegression):
     summary: ClassVar[str] = "coefficients and variance of a linear regression with up to 30 features"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sums of D columns (the target, its features, and for texts an indicator of every value but "
-        "the first), of their squares and of their products; "
-        "also the noisy number of valid records, unless this number is public. From the released numbers, inference "
-        "computes the joint posterior of intercept, slopes and variance, in the units of the file.",
-        guarantee="The mechanism gives the guarantee. Without texts, and in units of the columns' ranges, one record moves all released "
-        "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
-        "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds. In D, a text counts as one column for L2, and for L1 as two, or "
-        "as one if it has two values.",
+        "the first), of their squares and of their products; also the noisy number of valid records, unless this "
+        "number is public. From the released numbers, inference computes the joint posterior of intercept, slopes and "
+        "variance, in the units of the file.",
+        guarantee="The mechanism gives the guarantee. Without texts, and in units of the columns' ranges, one record "
+        "moves all released numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 "
+        "if D is odd, and 4 (D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds. In D, a text "
+        "counts as one column for L2, and for L1 as two, or as one if it has two values.",
         assumptions="The target is normal given the features. The features may have any law: their means, standard "
         "deviations and correlations in the records have weak priors (means are uniform between the bounds, "
         "standard deviations are w^2 times the largest possible one with w uniform between 0 and 1, and correlation "

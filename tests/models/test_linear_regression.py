@@ -147,7 +147,7 @@ def test_all_correlation_matrices_are_equally_likely(d: int) -> None:
 
     Coordinates are drawn near their prior and weighted by the density. False-fail 1e-6.
     """
-    columns = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys("abcd"[:d], BOUNDS)}).columns
+    columns = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys("abcd"[:d], BOUNDS)}).scaled_columns
     law, rng, n = RegressionMoments(columns, False), np.random.default_rng(6), 40_000
     points = np.zeros((n, law.dimension))
     drawn = np.r_[law.slices.pivots, law.slices.rows]
@@ -232,7 +232,7 @@ def test_texts_become_indicators_of_all_values_but_the_first() -> None:
     assert draws[:, :-1].mean(axis=0) == pytest.approx(fitted, abs=0.01)
     codes = np.array([[0, 8192, 1, 2], [0, 0, 0, 0]])
     predicted = subject.predictor(0, np.append(fitted, 0.25)[None]).predict(codes)
-    assert predicted.values == pytest.approx([fitted @ [1, 2, 1, 0, 1], fitted[0]])  # type: ignore[attr-defined]
+    assert predicted.values == pytest.approx([fitted @ [1, 2, 1, 0, 1], fitted[0]])
     _, simulated = subject.simulated(policy, 50, rng)
     assert simulated[-1] == 50 * subject.columns[0].steps ** 2  # type: ignore[union-attr]
 
@@ -289,7 +289,7 @@ def test_a_mean_is_as_uncertain_as_its_noise(gaussian: bool) -> None:
     policy = policy_of(subject, True)
     noise = noise_of(subject, policy, "0.5" if gaussian else "1", gaussian)
     values = evaluate(subject.statistic(policy), subject.columns, np.column_stack([y, x]))
-    law = RegressionMoments(subject.columns, False)
+    law = RegressionMoments(subject.scaled_columns, False)
     observation = replace(require_type(subject.observation(policy, values, noise, len(x)), NoisySums), law=law)
     observed = np.array([observation.observed], dtype=float)
     points = LatentSumsSampler(observation, law, observed, 32, np.random.default_rng(1)).run(100)[0]
