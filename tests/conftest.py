@@ -22,6 +22,8 @@ from dpbayes_cli.base.blas_threads import use_one_blas_thread
 from tests.postgres_server import Server, running, why_not
 
 use_one_blas_thread()  # before NumPy is imported: as the command line does
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # of the processes that tests start, only the first one compiles
+sys.dont_write_bytecode = False
 
 settings.register_profile("any-load", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")  # a busy machine is slow, and fails no test
@@ -50,6 +52,12 @@ def often(cases: Iterable[Any], every: int, *, several: bool = False) -> list[An
 def files_of(directory: str | Path) -> dict[str, bytes]:
     """Return the content of every file of a directory, such as a bundle."""
     return {path.name: path.read_bytes() for path in Path(directory).iterdir()}
+
+
+@pytest.fixture
+def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search for the points of regressions in a tenth of the steps: for tests that need some point, not the best."""
+    monkeypatch.setattr("dpbayes_cli.inference.derivatives.posterior_mode._MAX_STEPS", (4, 8))
 
 
 @contextmanager

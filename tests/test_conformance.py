@@ -380,6 +380,7 @@ def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
     [pytest.param(*pair, marks=pytest.mark.slow) if takes_long(*pair) else pair for pair in PAIRS],
     ids=label,
 )
+@pytest.mark.usefixtures("short_searches")
 def test_plan_stays_within_the_request_and_release_follows_the_plan(
     mechanism: type[Mechanism], instance: Instance
 ) -> None:

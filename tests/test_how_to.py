@@ -254,7 +254,7 @@ def test_a_schedule_is_priced_opened_and_run(clinic: Path, dpbayes: Cli) -> None
 
 
 @pytest.mark.slow
-def test_a_schedule_of_several_questions_is_priced(clinic: Path, dpbayes: Cli) -> None:
+def test_a_schedule_of_several_requests_is_priced(clinic: Path, dpbayes: Cli) -> None:
     page = (ROOT / "docs" / "how-to" / "schedules.md").read_text()
     text = re.findall(r"^```yaml\n(.*?)^```$", page, re.S | re.M)[1]
     (clinic / "survey.yaml").write_text(text)

@@ -29,18 +29,19 @@ from dpbayes_cli.workflow.pricing import PlannedRelease
 
 N_RECORDS, _MAX_RECORDS = 8, 400
 """Default and largest default number of records; in a small data set, each record has a large influence."""
-SECONDS, SECONDS_THOROUGH = 40.0, 600.0
+SECONDS, SECONDS_THOROUGH = 12.0, 600.0
+"""The CPU time of this process that an audit may take; releases that it has no time for would show rarer losses."""
 PROCESSES = 2
 FALSE_ALARM = 1e-6
 _MAX_DRAWS, _MAX_DRAWS_THOROUGH = 20_000, 200_000
 _MIN_DRAWS = 200
-_FIRST_BATCH, _FIRST_SAMPLER_BATCH = 16, 2000
+_FIRST_BATCH, _FIRST_SAMPLER_BATCH = 1, 2000
 """Number of releases in the first batch; larger for exact samplers, which compute their law once for each batch."""
 _MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
 _MAX_NUMBERS = 10_000_000
 _MAX_PAIRS = 3
-_TIMEOUT_FACTOR = 3.0
-"""The audit waits this many times as long as the draws of a fresh process should take, and then gives up on it."""
+_MAX_WAIT = 120.0
+"""The audit waits for a fresh process so many seconds longer than its draws should take, and then gives up on it."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
 """Shares of the allotted time: when the comparison of laws ends, how long draws are repeated, when the audit ends."""
@@ -109,16 +110,16 @@ class Audit:
 
 @dataclass
 class Clock:
-    """Measures the time that an audit takes."""
+    """Measures the CPU time that an audit takes, so that a busy machine does not weaken its attacks."""
 
     seconds: float  # the time that the audit may take
     progress: Progress  # see ``Progress``
-    _start: float = field(default_factory=time.monotonic)
+    _start: float = field(default_factory=time.process_time)
 
     @property
     def passed(self) -> float:
         """The share of the time that has passed."""
-        return (time.monotonic() - self._start) / self.seconds
+        return (time.process_time() - self._start) / self.seconds
 
     def report(self, share: float, step: str) -> bool:
         """Report the present step; return whether less than a share of the time has passed."""
@@ -225,7 +226,7 @@ class _Attack:
         known = repeats.draw_streams(self.planned, evidence)
         samples = [repeats.draw_repeatedly(self.planned, evidence, seconds / (1 + self.processes))]
         try:
-            samples += [result.get(_TIMEOUT_FACTOR * seconds) for result in waiting]
+            samples += [result.get(seconds + _MAX_WAIT) for result in waiting]
         except TimeoutError:
             waiting = []
         if not known:
@@ -242,23 +243,31 @@ class _Attack:
         for i, pair in enumerate(pairs):
             left = math.inf if draws else (_END_SHARE - self.clock.passed) / (len(pairs) - i)
             one, other = self._drawn(pair, most, self.clock.passed + left)
+            if len(one) < _MIN_DRAWS:
+                reason = f"{_MIN_DRAWS} releases of each data set take more than the time that is left; --trials 1000"
+                self.missed.append(f"whole releases, because {reason} makes them: {pair.described}")
+                continue
             if len(one) < most:
                 self.missed.append(f"losses that need more than {len(one):,} releases to show: {pair.described}")
-            if len(one) >= _MIN_DRAWS:
-                yield from self._claims(pair, one, other, len(pairs))
+            yield from self._claims(pair, one, other, len(pairs))
 
     def _drawn(self, pair: Pair, most: int, share: float) -> tuple[Floats, Floats]:
+        """Return at most ``most`` releases of each data set, and only a few if time would not allow ``_MIN_DRAWS``."""
         released: tuple[list[Floats], list[Floats]] = ([], [])
         n, law = 0, self.planned.plan.final_step.law
         is_exact = law.draws_at_once and not law.has_normal_approximation
         size = _FIRST_SAMPLER_BATCH if is_exact else _FIRST_BATCH
         while n < most and (self.clock.report(share, "releasing from neighboring data sets") or not n):
             size = min(size, most - n)
-            start = time.monotonic()
+            start = time.process_time()
             for rows, evidence in zip(released, (pair.one, pair.other), strict=True):
                 rows.append(repeats.draw_releases(self.planned, evidence, size))
             n += size
-            if time.monotonic() - start < 1.0:
+            seconds = time.process_time() - start
+            needed = seconds / size * (_MIN_DRAWS - n)
+            if n > _FIRST_BATCH and self.clock.passed + needed / self.clock.seconds > share:  # the first one warms up
+                break
+            if seconds < 0.5:
                 size *= 2
         return np.concatenate(released[0]), np.concatenate(released[1])
 

@@ -97,7 +97,7 @@ def draw_streams(planned: PlannedRelease, evidence: ExactEvidence) -> list[Strea
 
 
 def draw_repeatedly(planned: PlannedRelease, evidence: ExactEvidence, seconds: float) -> ProcessDraws:
-    """Draw rows from every stream, and whole releases, for about the given time in total."""
+    """Draw rows from every stream, and whole releases, for about the given CPU time in total."""
     known = draw_streams(planned, evidence)
     share = seconds / (len(known) + 1)
     rows = tuple(np.array(_repeat(stream.again, _MAX_ROWS, share), dtype=np.float64) for stream in known)
@@ -106,8 +106,8 @@ def draw_repeatedly(planned: PlannedRelease, evidence: ExactEvidence, seconds: f
 
 
 def _repeat(draw: Any, most: int, seconds: float) -> list[Any]:
-    draws, end = [draw()], time.monotonic() + seconds
-    while len(draws) < most and time.monotonic() < end:
+    draws, end = [draw()], time.process_time() + seconds
+    while len(draws) < most and time.process_time() < end:
         draws.append(draw())
     return draws
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 NETWORK = frozenset([
@@ -52,9 +52,13 @@ def is_mount_point(path: Path, table: str) -> bool:
     return os.path.realpath(path) in {point for point, _ in _mounts(table)}
 
 
-def _mounts(table: str) -> Iterator[tuple[str, str]]:
+@functools.lru_cache(maxsize=1)
+def _mounts(table: str) -> list[tuple[str, str]]:
+    mounts = []
     for line in table.splitlines():
         left, dash, right = line.partition(" - ")
         fields = left.split(" ")
         if dash and len(fields) >= 5:
-            yield re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4]), right.split(" ")[0]
+            point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4])
+            mounts.append((point, right.split(" ")[0]))
+    return mounts

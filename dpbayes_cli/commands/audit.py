@@ -58,7 +58,7 @@ def command(
     on epsilon). The audit also repeats the draws in new processes, and tests whether they follow the computed
     distributions.
 
-    The audit takes less than a minute on two cores, and lists what it did not attack. If the mechanism keeps its
+    The audit takes about 15 seconds of CPU time, and lists what it did not attack. If the mechanism keeps its
     guarantee, the audit reports a leak with a probability of at most one in a million. No real data are read, and
     nothing is charged or released. With --bundle, the audit verifies the bundle and takes the release request from it.
     """

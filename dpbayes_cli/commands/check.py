@@ -26,16 +26,17 @@ _SHOWN = 3
 
 
 @click.command("check", cls=RequestCommand)
-@click.argument("data", metavar="FILE")
+@click.argument("data", metavar="[FILE]", required=False)
 @spec_option
 @request_options()
 @output_options
-def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> None:
+def command(data: str | None, spec_path: Path | None, as_json: bool, **flags: Any) -> None:
     """Look at FILE before a release: NOT PRIVATE, for the custodian only.
 
     \b
     dpbayes check data.csv
     dpbayes check data.csv --model beta-bernoulli --column relapsed
+    dpbayes check --spec clinic.yaml
 
     Prints encoding, separator, columns and ranges, the cells that a spec would not read, and what to do about them.
     Nothing is written or charged.
@@ -45,6 +46,10 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
     from dpbayes_cli.workflow.file_check import check_file
 
     document = pop_request(spec_path, flags)
+    if data is None:
+        if spec_path is None or not isinstance(document.get("data"), str):
+            raise click.UsageError("no file is named: dpbayes check FILE, or data: FILE in the spec")
+        data = str(spec_path.parent / document["data"])
     spec = None
     mistakes: tuple[SpecError, ...] = ()
     if document.keys() - {"source", "column"}:
@@ -65,7 +70,9 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
     for each in mistakes:
         hint = each.hint or ""
         remedy = "fill in the spec below" if "\n" in hint and check.suggestion else hint
-        check.advice.append(f"the request is not complete: {each.message}; {remedy}".rstrip("; "))
+        check.advice.append(
+            f"the request is not complete; {each.message.replace(': missing', ' is missing')}; {remedy}".rstrip("; ")
+        )
     if as_json:
         emit_json(_document(check))
     else:

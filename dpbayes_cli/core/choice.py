@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.core.options import PRIVACY, SAMPLING, notes_of, unwrap
+from dpbayes_cli.core.options import PRIVACY, SAMPLING, fields_of, notes_of, unwrap
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supported_pairs
 
 _SECTIONS = (PRIVACY, SAMPLING)
@@ -87,8 +87,8 @@ def model_maker(class_name: str) -> Callable[..., ModelChoice]:
         AttributeError: there is no such model.
     """
     kind = _named(class_name, model_names(), model_type)
-    domain = {item.name: item for item in msgspec.structs.fields(kind.domain_type)}
-    prior = {item.name: item for item in msgspec.structs.fields(kind.prior_type)}
+    domain = {item.name: item for item in fields_of(kind.domain_type)}
+    prior = {item.name: item for item in fields_of(kind.prior_type)}
     of_prior = {f"prior_{name}" if name in domain else name: name for name in prior}
 
     def choose(**keys: Any) -> ModelChoice:
@@ -112,7 +112,7 @@ def mechanism_maker(class_name: str) -> Callable[..., MechanismChoice]:
     """
     kind = _named(class_name, mechanism_names(), mechanism_type)
     kinds = dict.fromkeys(kind.options_for(model) for model, serving in supported_pairs() if serving is kind)
-    options = {item.name: item for each in kinds for item in msgspec.structs.fields(each)}
+    options = {item.name: item for each in kinds for item in fields_of(each)}
     section = {name: notes_of(item.type)["section"] for name, item in options.items()}
 
     def choose(**keys: Any) -> MechanismChoice:

@@ -6,6 +6,7 @@ reads. Spec sections, flags, help, templates and schema are generated from these
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -24,6 +25,12 @@ Check = Callable[[Decimal], None]
 def option(section: str, description: str, check: Check | None = None) -> Meta:
     """Return the metadata of an option: its section of the spec, its help text, and a check of decimals."""
     return Meta(description=description, extra={"section": section, "check": check})
+
+
+@functools.cache
+def fields_of(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a class of keys; they are kept, since msgspec evaluates all annotations at each call."""
+    return msgspec.structs.fields(kind)
 
 
 def notes_of(annotation: Any) -> Mapping[str, Any]:

@@ -7,6 +7,8 @@ class.
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
@@ -200,6 +202,11 @@ def _load_plug_in(entry_point: EntryPoint, what: str) -> Any:
 
 
 def _entry_points(group: str) -> dict[str, EntryPoint]:
+    return _entry_points_on(group, tuple(sys.path))
+
+
+@functools.cache
+def _entry_points_on(group: str, _path: tuple[str, ...]) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=group)}

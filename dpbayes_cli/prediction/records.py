@@ -20,7 +20,7 @@ from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.held_out import HeldOutScore
 from dpbayes_cli.core.predicted import Prediction
 from dpbayes_cli.core.predictor import Predictor, fixed_target
-from dpbayes_cli.sources.code_readers import CodeReader, NumberReader
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.spec.release_spec import convert_layout
 from dpbayes_cli.workflow.release_data import source_of
@@ -85,7 +85,7 @@ class NewRecords:
         columns = [self._as_released(column) for column in predictor.columns]
         columns[predictor.target] = target = replace(columns[predictor.target], impute=None)
         if isinstance(target, NumericColumn):
-            reader: CodeReader = NumberReader(columns, self._policy, predictor.target, take)
+            reader = CodeReader(columns, self._policy, take, number=predictor.target)
         else:
             reader = CodeReader(columns, self._policy, lambda codes: take(codes, codes[:, predictor.target]))
         self._read(reader, predictor.names)

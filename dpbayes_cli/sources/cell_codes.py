@@ -115,14 +115,10 @@ class PairCoder:
     """Finds declared pairs of texts of a column and the next one; see ``Column.within``."""
 
     def __init__(self, column: Column) -> None:
-        names, others = (dict.fromkeys(map(normal_cell, texts)) for texts in (column.levels, column.within))
-        self._coders = [LevelCoder({text: code for code, text in enumerate(texts)}) for texts in (names, others)]
-        place = [{text: code for code, text in enumerate(texts)} for texts in (names, others)]
-        self._n_others = len(others)
-        pairs = [
-            place[0][normal_cell(name)] * len(others) + place[1][normal_cell(other)]
-            for name, other in zip(column.levels, column.within, strict=True)
-        ]
+        levels, within = ([normal_cell(text) for text in texts] for texts in (column.levels, column.within))
+        names, others = ({text: code for code, text in enumerate(dict.fromkeys(each))} for each in (levels, within))
+        self._coders, self._n_others = [LevelCoder(names), LevelCoder(others)], len(others)
+        pairs = [names[name] * len(others) + others[other] for name, other in zip(levels, within, strict=True)]
         self._order = np.argsort(pairs)
         self._pairs = np.array(pairs)[self._order]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from typing import BinaryIO
 
@@ -15,7 +15,7 @@ from dpbayes_cli.sources.lines import MAX_RECORD_BYTES, first_line, holds_contro
 from dpbayes_cli.sources.location import Location, open_bytes
 from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect, split_record
-from dpbayes_cli.sources.source import Source, column_index
+from dpbayes_cli.sources.source import Source
 
 _PART_BYTES = 1 << 26
 """Privacy units are read in one part for every 64 MiB of files; ten million short records then take 2 GB of memory."""
@@ -31,8 +31,8 @@ class DelimitedSource(Source):
         self._location, self._dialect = location, dialect
         self.is_stream = location.is_stream
         self.record_unit = "parsed record" if dialect.quoted_newlines else "physical line"
-        self._indices: list[int] = []
-        self._unit_index: int | None = None
+        self._is_public = not dialect.header
+        self._file = str(location.paths[0]) if location.paths else "FILE"
         self._width = 1
         self._open = ExitStack()
         self._stream: BinaryIO | None = None
@@ -42,23 +42,24 @@ class DelimitedSource(Source):
         """See ``Source.parts``."""
         return self._location.size // _PART_BYTES + 1
 
-    def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
-        """Resolve the columns by the header lines, which are public; see ``Source.check``."""
+    def _header(self) -> list[str]:
+        """Read the header lines, which are public."""
         if self.is_stream:
             path = self._location.paths[0] if self._location.paths else None
             self._stream = self._open.enter_context(open_bytes(path))
-            headers = [self._names(self._stream, self._location.text)]
+            headers = [self._header_of(self._stream, self._location.text)]
         else:
             headers = []
             for path in self._location.paths:
                 with open_bytes(path) as stream:
-                    headers.append(self._names(stream, str(path)))
+                    headers.append(self._header_of(stream, str(path)))
         if any(header != headers[0] for header in headers):
             raise SourceError("the files have different headers", hint="give all files the same header")
-        self._width, self._indices = len(headers[0]), [self._index(headers[0], name, others=names) for name in names]
-        unit = self._unit
-        self._unit_index = None if unit is None else self._index(headers[0], unit.column, by_position=False)
-        self._columns = tuple(columns)
+        self._width = len(headers[0])
+        return headers[0]
+
+    def _check_type(self, name: str, column: AnyColumn | None) -> None:
+        """Do nothing: all cells are texts."""
 
     def count_records(self) -> int | None:
         """Return the number of records of regular files; None for a stream."""
@@ -72,15 +73,7 @@ class DelimitedSource(Source):
         """Close a stream that is still open."""
         self._open.close()
 
-    def _index(
-        self, names: list[str], wanted: str | None, *, by_position: bool = True, others: Sequence[str | None] = ()
-    ) -> int:
-        """Return the index of a column. Names from a file may be cells, so only stated names count as public."""
-        file = str(self._location.paths[0]) if self._location.paths else "FILE"
-        is_public = not self._dialect.header
-        return column_index(names, wanted, file, is_public=is_public, by_position=by_position, others=others)
-
-    def _names(self, stream: BinaryIO, file: str) -> list[str]:
+    def _header_of(self, stream: BinaryIO, file: str) -> list[str]:
         if not self._dialect.header:
             return list(self._dialect.names)
         line = first_line(stream)
@@ -101,9 +94,8 @@ class DelimitedSource(Source):
 
     def _blocks(self) -> Generator[CellBlock]:
         """See ``Source._blocks``."""
-        wanted = [*self._indices, *([] if self._unit_index is None else [self._unit_index])]
         for lines in self._lines():
-            yield CellBlock(lines, self._dialect, self._width, wanted)
+            yield CellBlock(lines, self._dialect, self._width, self._places)
 
     def _lines(self) -> Iterator[bytes]:
         """Yield the records of all files in order."""

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
-from dpbayes_cli.core.statistic import ExactEvidence, FoundGroups, Statistic, SumsByGroup
-from dpbayes_cli.core.statistic_values import released_values
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic
 from dpbayes_cli.sources.cell_blocks import CellBlock
-from dpbayes_cli.sources.found_keys import KeyTally
 from dpbayes_cli.sources.reader import UnitBound
-from dpbayes_cli.sources.source import Source, check_boolean, column_index
-from dpbayes_cli.sources.tally import Tally
+from dpbayes_cli.sources.source import Source, check_boolean
 
 if TYPE_CHECKING:
     from dpbayes_cli.sources.cell_expressions import Dialect
@@ -39,22 +36,16 @@ class EngineSource(Source):
 
     def __init__(self, unit: UnitBound | None = None, marks: NumberMarks = POINT) -> None:
         super().__init__(unit, marks)
-        self._names: list[str] = []
-        self._are_texts: list[bool] = []
-        self._unit_name = ""
+        self._kind_of: Mapping[str, Kind | str] = {}
 
-    def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
-        """Resolve the columns by the table's schema, which is public; see ``Source.check``."""
-        kinds = self._kinds()
-        available = list(kinds)
-        self._names = [available[column_index(available, name, others=names)] for name in names]
-        for name, column in zip(self._names, columns, strict=True):
-            _check_kind(kinds[name], column)
-        self._are_texts = [kinds[name] == "text" for name in self._names]
-        if self._unit is not None:
-            self._unit_name = available[column_index(available, self._unit.column, by_position=False)]
-            _check_kind(kinds[self._unit_name], None)
-        self._columns = tuple(columns)
+    def _header(self) -> list[str]:
+        """Read the table's schema, which is public."""
+        self._kind_of = self._kinds()
+        return list(self._kind_of)
+
+    def _check_type(self, name: str, column: AnyColumn | None) -> None:
+        """See ``Source._check_type``."""
+        _check_kind(self._kind_of[name], column)
 
     def count_records(self) -> int | None:
         """Count the rows."""
@@ -73,54 +64,9 @@ class EngineSource(Source):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly, by one query; see ``Source.statistics``."""
-        if not self._columns:
-            raise ValueError("check first")
-        if statistic.tables:
-            return self._tables(statistic, policy)
-        if isinstance(statistic.expressions[0], SumsByGroup):
-            return self._sums_by_group(statistic.expressions[0], policy)
-        if isinstance(statistic.expressions[0], FoundGroups):
-            key_tally = KeyTally(self._columns, policy)
-            key_tally.add(self._rows(self._statements(self._columns, self._unit).found_query(policy)))
-            return key_tally.statistics()
-        tally = Tally(self._columns, statistic, policy)
-        statements = self._statements(tally.columns, self._unit)
-        query = (
-            statements.tally_query(policy, tally.factors, tally.monomials)
-            if tally.sums
-            else statements.code_query(policy)
-        )
-        tally.add(self._rows(query))
+        tally = self._tally(statistic, policy)
+        tally.add(self._rows(tally.query(self._statements(tally.columns, self._unit))))
         return tally.statistics()
-
-    def _tables(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
-        import numpy as np
-
-        from dpbayes_cli.sources.expressions import EVERY_RECORD
-
-        statements = self._statements(self._columns, self._unit)
-        query = statements.keys_query(policy, statistic.tables, whole_records=statistic.whole_records)
-        counts: dict[int, int] = {key: count for key, count in self._rows(query) if key is not None}
-        n_records = counts.pop(EVERY_RECORD, 0)
-        flat = np.zeros(sum(table.size for table in statistic.tables), dtype=np.int64)
-        flat[list(counts)] = list(counts.values())
-        ends = np.cumsum([table.size for table in statistic.tables])[:-1]
-        split = zip(np.split(flat, ends), statistic.tables, strict=True)
-        tables = [cells.reshape(table.shape) for cells, table in split]
-        return ExactEvidence(released_values(statistic, tables), int(n_records))
-
-    def _sums_by_group(self, sums: SumsByGroup, policy: RecordPolicy) -> ExactEvidence:
-        import numpy as np
-
-        from dpbayes_cli.sources.expressions import EVERY_RECORD
-
-        rows = self._rows(self._statements(self._columns, self._unit).group_query(policy, squares=sums.squares))
-        totals = np.zeros((3, sums.n_groups), dtype=object)
-        for key, *row in rows:
-            if key != EVERY_RECORD:
-                totals[: len(row), key] = list(map(int, row))
-        values = sums.components(n_codes(self._columns[-1]) - 1, *totals)
-        return ExactEvidence(tuple(values.ravel().tolist()), sum(int(row[1]) for row in rows))
 
     def _count(self, unit: UnitBound | None) -> int:
         ((count,),) = self._rows(self._statements(() if unit else self._columns, unit).count_query())
@@ -131,11 +77,9 @@ class EngineSource(Source):
 
         named = {f"text_{i}": name for i, (name, _) in enumerate(zip(self._names, columns, strict=False))}
         if unit is not None:
-            named["owner"] = self._unit_name
-        pairs, marked = enumerate(zip(columns, self._are_texts, strict=False)), self._marks != POINT
-        marks = {
-            i: self._marks for i, (column, is_text) in pairs if is_text and marked and not isinstance(column, Column)
-        }
+            named["owner"] = self._names[-1]
+        are_marked = [self._marks != POINT and self._kind_of[name] == "text" for name in self._names]
+        marks = {i: self._marks for i, column in enumerate(columns) if are_marked[i] and not isinstance(column, Column)}
         return Statements(self.dialect, self._relation(named), columns, unit, marks)
 
     @abstractmethod

@@ -36,8 +36,7 @@ from dpbayes_cli.sources.cell_expressions import (
 )
 from dpbayes_cli.sources.contributions import MAX_DUPLICATES
 from dpbayes_cli.sources.imputation import impute_code
-from dpbayes_cli.sources.reader import OUT_OF_BOUNDS, UnitBound
-from dpbayes_cli.sources.tally import Monomial
+from dpbayes_cli.sources.reader import EVERY_RECORD, OUT_OF_BOUNDS, Monomial, UnitBound
 
 _NUMBER = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[|]$"
 _PLAIN = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)[|]$"
@@ -53,8 +52,6 @@ _TO_ZERO = str(5**1075).rstrip("0")
 _PAIR = "\x1f"
 """Stands between the texts of a pair of keys. No key holds a control character, so a pair of cells that makes the same
 text is the same pair."""
-EVERY_RECORD = -1
-"""The key under which ``keys_query`` counts each record."""
 _MAX_PRODUCT = 1 << 62
 
 
@@ -92,17 +89,17 @@ class Statements:
         names = [f"text_{i}" for i in range(len(columns))] + ([] if bound is None else ["owner"])
         self._schema = ibis.schema(dict.fromkeys(names, "string"))
 
-    def tally_query(self, policy: RecordPolicy, factors: Sequence[Factor], monomials: Sequence[Monomial]) -> str:
-        """Return a query of one row: the numbers of records and of valid records, and the sums of products of factors.
+    def sum_query(self, policy: RecordPolicy, factors: Sequence[Factor], monomials: Sequence[Monomial]) -> str:
+        """Return a query of one row: the numbers of records and of valid records, and the sums of products.
 
         Raises:
             SourceError: the grid is so fine that a product of codes exceeds 64 bits.
         """
         rows = self._coded(policy)
-        values = [rows[self._codes[factor.column]] for factor in factors]
+        codes = [rows[self._codes[factor.column]] for factor in factors]
         values = [
-            value if factor.level is None else (value == factor.level).cast("int64")
-            for factor, value in zip(factors, values, strict=True)
+            code if factor.level is None else (code == factor.level).cast("int64")
+            for factor, code in zip(factors, codes, strict=True)
         ]
         is_valid, sums = self._valid(rows), {}
         for m, monomial in enumerate(monomials):
@@ -121,11 +118,11 @@ class Statements:
         rows = self._coded(policy)
         return self._query(rows.group_by("code_0").agg(n=rows.count()))
 
-    def keys_query(self, policy: RecordPolicy, tables: Sequence[TableCounts], *, whole_records: bool) -> str:
-        """Return a query with one row (key, number of records) per nonempty cell of contingency tables.
+    def cells_query(self, policy: RecordPolicy, tables: Sequence[TableCounts], *, whole_records: bool) -> str:
+        """Return a query with one row (cell, number of records) per nonempty cell of contingency tables.
 
-        Keys number the cells of all tables consecutively, each table in C order. The row with the key ``EVERY_RECORD``
-        holds the number of all records. A record is read once, and counts in one cell of every table.
+        The cells of all tables are numbered consecutively, those of each table in C order. The row of the cell
+        ``EVERY_RECORD`` holds the number of all records. A record is read once, and counts in one cell of every table.
         """
         rows = self._coded(policy)
         code = {column.role: rows[name] for column, name in zip(self._columns, self._codes, strict=True)}
@@ -140,33 +137,17 @@ class Statements:
         rows = self._add(rows.select(key=ibis.array(keys).unnest()))
         return self._query(rows.group_by("key").agg(n=rows.count()))
 
-    def group_query(self, policy: RecordPolicy, *, squares: bool) -> str:
-        """Return a query with one row per group of valid records: code of the key, number of records, sum of codes.
-
-        With ``squares``, the sum of the squares of the codes follows.
-
-        All other records are counted under the key ``EVERY_RECORD``.
-        """
+    def group_query(self, policy: RecordPolicy, *, squares: bool = False) -> str:
+        """Return a query of the records of each group; see ``group_tally`` for its rows."""
         rows = self._coded(policy)
         key, code = rows[self._codes[0]], rows[self._codes[-1]]
-        is_valid = self._valid(rows)
-        other = ibis.literal(EVERY_RECORD, type="int64")
-        rows = self._add(rows.select(key=ibis.cases((is_valid, key), else_=other), code=ibis.cases((is_valid, code))))
-        sums = {"total": rows.code.cast("decimal(38, 0)").sum()}
-        if squares:
-            code = rows.code.cast("int64")
-            sums["squares"] = (code * code).cast("decimal(38, 0)").sum()
-        return self._query(rows.group_by("key").agg(n=rows.count(), **sums))
-
-    def found_query(self, policy: RecordPolicy) -> str:
-        """Return a query of the records of each key in the data; see ``found_keys`` for its rows."""
-        rows = self._coded(policy)
-        key, code = (rows[name] for name in self._codes)
-        is_number = isinstance(self._columns[1], NumericColumn)
+        is_number = isinstance(self._columns[-1], NumericColumn)
         level = ibis.cases((code.notnull(), ibis.literal(0, type="int64"))) if is_number else code
         rows = self._add(rows.select(key=key, level=level, code=code))
-        total = rows.code.cast("decimal(38, 0)").sum()
-        return self._query(rows.group_by("key", "level").agg(n=rows.count(), total=total))
+        code = rows.code.cast("int64")
+        sums = {"total": code, "squares": code * code} if squares else {"total": code}
+        totals = {name: each.cast("decimal(38, 0)").sum() for name, each in sums.items()}
+        return self._query(rows.group_by("key", "level").agg(n=rows.count(), **totals))
 
     def count_query(self) -> str:
         """Return a query of one row: the number of privacy units, or of records if each record is a unit."""

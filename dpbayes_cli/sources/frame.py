@@ -7,7 +7,7 @@ import io
 import math
 import numbers
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +20,7 @@ from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.cell_blocks import CellBlock
 from dpbayes_cli.sources.reader import UnitBound
-from dpbayes_cli.sources.source import Source, cell_blocks, column_index
+from dpbayes_cli.sources.source import Source, cell_blocks
 
 _BLOCK_ROWS = 1 << 14
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -43,19 +43,16 @@ class FrameSource(Source):
     def __init__(self, frame: Any, unit: UnitBound | None = None) -> None:
         super().__init__(unit)
         self._frame = frame
-        self._names: list[str] = []
 
-    def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
-        """Find the columns by name, and refuse types without a text form; see ``Source.check``."""
-        kinds = _kinds(self._frame)
-        wanted = [*names, *([] if self._unit is None else [self._unit.column])]
-        available = [name for name, _ in kinds]
-        self._names = [available[column_index(available, name, others=wanted)] for name in wanted]
-        for name in self._names:
-            kind = dict(kinds)[name]
-            if any(word in kind for word in _REFUSED):
-                raise SourceError(f"a column of type {kind} cannot be read as text", hint="convert it to text")
-        self._columns = tuple(columns)
+    def _header(self) -> list[str]:
+        """Return the names of the columns."""
+        return [name for name, _ in _kinds(self._frame)]
+
+    def _check_type(self, name: str, column: AnyColumn | None) -> None:
+        """Refuse a type without a text form."""
+        kind = dict(_kinds(self._frame))[name]
+        if any(word in kind for word in _REFUSED):
+            raise SourceError(f"a column of type {kind} cannot be read as text", hint="convert it to text")
 
     def count_records(self) -> int:
         """Return the number of rows."""

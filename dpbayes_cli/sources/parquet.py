@@ -16,7 +16,7 @@ from dpbayes_cli.sources.cell_blocks import CellBlock
 from dpbayes_cli.sources.location import Location, open_bytes
 from dpbayes_cli.sources.parquet_pages import TextColumn, copy_text_column, text_column
 from dpbayes_cli.sources.reader import UnitBound
-from dpbayes_cli.sources.source import Source, cell_blocks, check_boolean, column_index, unreadable
+from dpbayes_cli.sources.source import Source, cell_blocks, check_boolean, unreadable
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,8 +33,6 @@ _VECTOR_ROWS = 2048
 """The engine reads this many rows at once."""
 _MAX_VECTOR_BYTES = 16 << 20
 """A column is read page by page if it may have more bytes than this in the rows that are read at once."""
-_MAX_UNPACKED_BYTES = 32 << 20
-"""If a column of a row group has more bytes, a single thread reads it, which unpacks one column at a time."""
 _REPAGED_ROWS = 1_000_000
 """About this many rows with long cells are copied at a time; they stay compressed."""
 
@@ -46,44 +44,28 @@ class ParquetSource(Source):
         super().__init__(unit, marks)
         if location.is_stream:
             raise SourceError("Parquet cannot be read from a stream", hint="name a file")
-        self._location = location
-        self._names: list[str] = []
+        self._location, self._file = location, str(location.paths[0])
+        self._schemas: list[dict[str, str]] = []
         self._types: list[str] = []
-        self._unit_name: str | None = None
-        self._unit_type = ""
 
     @property
     def parts(self) -> int:
         """See ``Source.parts``."""
         return (self.count_records() or 0) // _PART_ROWS + 1
 
-    def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
-        """Resolve the columns by the schemas, which are public; see ``Source.check``."""
-        schemas = []
-        with cursor(unreadable()) as engine, ExitStack() as files:
-            for path in self._location.paths:
-                file = files.enter_context(open_bytes(path)).fileno()
-                _check_marks(file, str(path))
-                relation = _relation(file)
-                rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-                schemas.append([(str(row[0]), str(row[1])) for row in rows])
-        available = [name for name, _ in schemas[0]]
-        name_of_file = str(self._location.paths[0])
-        indices = [column_index(available, name, name_of_file, others=names) for name in names]
-        self._names, self._types = [available[i] for i in indices], []
-        for name, column in zip(self._names, columns, strict=True):
-            types = {dict(schema).get(name) for schema in schemas}
-            if len(types) > 1:
-                raise SourceError("the files have different schemas", hint="write all files with the same schema")
-            self._types.append(str(types.pop()))
-            _check_type(self._types[-1], column)
-        if self._unit is not None:
-            self._unit_name = available[column_index(available, self._unit.column, name_of_file, by_position=False)]
-            kinds = {dict(schema).get(self._unit_name, "") for schema in schemas}
-            for kind in kinds:
-                _check_type(kind, None)
-            self._unit_type = max(kinds, key=lambda kind: kind.startswith(_LONG))
-        self._columns = tuple(columns)
+    def _header(self) -> list[str]:
+        """Read the schemas, which are public."""
+        self._schemas, self._types = [_schema(path) for path in self._location.paths], []
+        return list(self._schemas[0])
+
+    def _check_type(self, name: str, column: AnyColumn | None) -> None:
+        """See ``Source._check_type``; IDs of privacy units may have another type in each file."""
+        kinds = {schema.get(name, "") for schema in self._schemas}
+        if len(kinds) > 1 and column is not None:
+            raise SourceError("the files have different schemas", hint="write all files with the same schema")
+        for kind in kinds:
+            _check_type(kind, column)
+        self._types.append(max(kinds, key=lambda kind: kind.startswith(_LONG)))
 
     def count_records(self) -> int | None:
         """Count the rows, from the footer of each file."""
@@ -92,19 +74,14 @@ class ParquetSource(Source):
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
 
     def _blocks(self) -> Generator[CellBlock]:
-        """See ``Source._blocks``."""
-        kinds = dict(zip(self._names, self._types, strict=True))
-        names = list(self._names)
-        if self._unit_name is not None:
-            kinds[self._unit_name] = self._unit_type
-            names.append(self._unit_name)
-        cells = ", ".join(_text(_quoted(name), kinds[name]) for name in names)
-        with cursor(unreadable()) as engine:
+        """See ``Source._blocks``; more threads of the engine would take memory, and wait for the reader."""
+        cells = ", ".join(_text(_quoted(name), kind) for name, kind in zip(self._names, self._types, strict=True))
+        with cursor(unreadable()) as engine, use_one_thread(engine):
             for path in self._location.paths:
                 with open_bytes(path) as file, ExitStack() as parts:
                     for relation in self._parts_of(engine, file.fileno(), parts):
                         with rows_as_csv(engine, f"SELECT {cells} FROM {relation}") as stream:
-                            yield from cell_blocks(stream, len(names))
+                            yield from cell_blocks(stream, len(self._names))
                         parts.close()
 
     def _marks_of(self, i: int) -> NumberMarks:
@@ -116,10 +93,9 @@ class ParquetSource(Source):
 
         Args:
             file: the file's descriptor.
-            files: an ``ExitStack``; closing it closes the temporary files of a relation and lets the engine use all
-                threads again.
+            files: an ``ExitStack``; closing it closes the temporary files of a relation.
         """
-        wanted = dict.fromkeys([*self._names, *([] if self._unit_name is None else [self._unit_name])])
+        wanted = dict.fromkeys(self._names)
         texts = {name: text_column(engine, _literal(file), name) for name in wanted}
         long = {name: column for name, column in texts.items() if column and _is_long(engine, file, name, column)}
         if not long:
@@ -129,7 +105,6 @@ class ParquetSource(Source):
         first, others = 0, ", ".join(_quoted(name) for name in wanted if name not in long)
         for groups in _batches(sizes):
             end = first + sum(sizes[group] for group in groups)
-            files.enter_context(use_one_thread(engine))  # one page is in memory, and rows keep their order
             parts = []
             if others:
                 rows = f"file_row_number BETWEEN {first} AND {end - 1}"
@@ -147,9 +122,15 @@ class ParquetSource(Source):
 
 def parquet_columns(path: Path) -> dict[str, bool]:
     """Return for each column of a Parquet file whether it holds texts."""
+    return {name: kind.startswith(_LONG) for name, kind in _schema(path).items()}
+
+
+def _schema(path: Path) -> dict[str, str]:
+    """Return the type of each column of a Parquet file."""
     with cursor(unreadable()) as engine, open_bytes(path) as file:
+        _check_marks(file.fileno(), str(path))
         rows = engine.execute(f"DESCRIBE SELECT * FROM {_relation(file.fileno())}").fetchall()
-    return {str(name): str(kind).startswith(_LONG) for name, kind, *_ in rows}
+    return {str(name): str(kind) for name, kind, *_ in rows}
 
 
 def parquet_blocks(path: Path, names: Sequence[str]) -> Generator[CellBlock]:
@@ -196,11 +177,8 @@ def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: Te
         return False
     vectors = f"SELECT sum(strlen({_quoted(name)})) AS n FROM {_relation(file, ', file_row_number=true')}"
     query = f"SELECT coalesce(max(n), 0) FROM ({vectors} GROUP BY file_row_number // {_VECTOR_ROWS})"
-    with ExitStack() as threads:
-        if largest > _MAX_UNPACKED_BYTES:
-            threads.enter_context(use_one_thread(engine))
-        with rows_as_csv(engine, query) as stream:
-            return int(stream.read()) > _MAX_VECTOR_BYTES
+    with rows_as_csv(engine, query) as stream:
+        return int(stream.read()) > _MAX_VECTOR_BYTES
 
 
 def _batches(sizes: Sequence[int]) -> Iterator[range]:

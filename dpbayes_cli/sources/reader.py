@@ -17,6 +17,10 @@ OUT_OF_BOUNDS = -1
 """The code of a number out of bounds, if such a number drops its record and is not imputed."""
 MISSING = -2
 """The code of any other cell without a valid value, which a stand-in may replace."""
+Monomial = tuple[int, ...]
+"""A product of factors, given by their indices in ascending order; see ``factors_of``."""
+EVERY_RECORD = -1
+"""The number of the cell in which an engine counts every record, besides the cells of tables."""
 
 
 class Records(Protocol):

@@ -11,17 +11,16 @@ from typing import BinaryIO
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks, parse_number
 from dpbayes_cli.base.errors import DpbayesError, SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
-from dpbayes_cli.core.statistic import ExactEvidence, FoundGroups, Statistic, SumsByGroup
+from dpbayes_cli.core.statistic import ExactEvidence, FoundGroups, ProductOf, Statistic, SumsByGroup, TableCounts
 from dpbayes_cli.sources.cell_blocks import CellBlock
 from dpbayes_cli.sources.cell_codes import TextRecords, coder_of
-from dpbayes_cli.sources.code_readers import GroupTally, TableTally
 from dpbayes_cli.sources.contributions import BoundedReader, UnitCounter
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, looks_like_no_header, missing_column
-from dpbayes_cli.sources.found_keys import KeyTally
+from dpbayes_cli.sources.group_tally import GroupTally, KeyTally
 from dpbayes_cli.sources.lines import record_blocks
 from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.sources.tally import Tally
+from dpbayes_cli.sources.tally import CodeTally, SumTally, TableTally, Tally
 
 _QUOTED = Dialect(quoted_newlines=True)
 _POSITION = re.compile("[1-9][0-9]{0,5}", re.ASCII)
@@ -51,8 +50,9 @@ class Source(ABC):
     def __init__(self, unit: UnitBound | None = None, marks: NumberMarks = POINT) -> None:
         self._unit, self._marks = unit, marks
         self._columns: tuple[AnyColumn, ...] = ()
+        self._places: list[int] = []
+        self._names: list[str] = []
 
-    @abstractmethod
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
         """Find the columns that the model reads, and refuse data that cannot match the declared domain.
 
@@ -64,6 +64,36 @@ class Source(ABC):
             SourceError: a column is missing, the header is malformed, the files differ in their columns, or a type
                 cannot be read as text.
             SpecError: the declared domain cannot match the column's type.
+        """
+        available, unit = self._header(), [] if self._unit is None else [self._unit.column]
+        wanted = [*names, *unit]
+        self._places = [
+            column_index(
+                available, name, self._file, is_public=self._is_public, by_position=i < len(names), others=wanted
+            )
+            for i, name in enumerate(wanted)
+        ]
+        self._names = [available[place] for place in self._places]
+        for name, column in zip(self._names, [*columns, *(None for _ in unit)], strict=True):
+            self._check_type(name, column)
+        self._columns = tuple(columns)
+
+    _file = ""
+    """A file whose header holds the names, as the user types it; empty for a table."""
+    _is_public = True
+    """Whether the names of the columns come from a schema or the user; names in a file may be cells."""
+
+    @abstractmethod
+    def _header(self) -> list[str]:
+        """Return the names of all columns."""
+
+    @abstractmethod
+    def _check_type(self, name: str, column: AnyColumn | None) -> None:
+        """Refuse a column whose type has no text form, or cannot match its domain.
+
+        Args:
+            name: the name of the column in the data.
+            column: its domain; None for the privacy units.
         """
 
     @property
@@ -128,16 +158,24 @@ class Source(ABC):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly; see ``read``."""
-        tally: Tally | TableTally | GroupTally | KeyTally
-        if statistic.tables:
-            tally = TableTally(self._columns, statistic, policy)
-        elif isinstance(statistic.expressions[0], FoundGroups):
-            tally = KeyTally(self._columns, policy)
-        else:
-            by_group = isinstance(statistic.expressions[0], SumsByGroup)
-            tally = (GroupTally if by_group else Tally)(self._columns, statistic, policy)
+        tally = self._tally(statistic, policy)
         self.read(tally)
         return tally.statistics()
+
+    def _tally(self, statistic: Statistic, policy: RecordPolicy) -> Tally:
+        """Return what evaluates a statistic."""
+        if not self._columns:
+            raise ValueError("check first")
+        first = statistic.expressions[0]
+        if isinstance(first, TableCounts):
+            return TableTally(self._columns, statistic, policy)
+        if isinstance(first, FoundGroups):
+            return KeyTally(self._columns, policy)
+        if isinstance(first, SumsByGroup):
+            return GroupTally(self._columns, statistic, policy)
+        if isinstance(first, ProductOf):
+            return SumTally(self._columns, statistic, policy)
+        return CodeTally(self._columns, statistic, policy)
 
     @abstractmethod
     def close(self) -> None:

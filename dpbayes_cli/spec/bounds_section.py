@@ -13,6 +13,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.private_choice import Chosen
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.core.section import Section, require_type
@@ -154,7 +155,7 @@ def domain_between(model: type[Model], law: PrivateBounds, domain: Section, chos
 def unbounded_domain(model: type[Model]) -> type[Section]:
     """Return the type of a model's domain without its bounds."""
     fields: list[Any] = []
-    for item in msgspec.structs.fields(model.domain_type):
+    for item in fields_of(model.domain_type):
         if item.name in model.bound_keys:
             continue
         default = () if item.required else (item.default,)

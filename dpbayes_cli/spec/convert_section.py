@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, join_mistakes, nearest
 from dpbayes_cli.base.numeric import decimal_text, float_text, parse_decimal
+from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.section import YAML_SCALAR, Section
 
 Kind = TypeVar("Kind", bound=Section)
@@ -205,4 +206,4 @@ def _is_section(kind: Any) -> bool:
 
 def _fields(kind: Any) -> dict[str, Any]:
     """Return the fields of a section by key; empty for any other type."""
-    return {item.encode_name: item for item in msgspec.structs.fields(kind)} if _is_section(kind) else {}
+    return {item.encode_name: item for item in fields_of(kind)} if _is_section(kind) else {}

@@ -12,7 +12,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.inference_options import GroupInference
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options, notes_of
+from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options, fields_of, notes_of
 from dpbayes_cli.core.registry import (
     check_supports,
     mechanism_type,
@@ -81,7 +81,7 @@ def inference_options(model: type[Model], mechanism: type[Mechanism], *, grouped
 
 def find_foreign_keys(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
     """Yield section and key of each option in a document that its type of specs, ``kind``, does not have."""
-    types = {item.name: item.type for item in msgspec.structs.fields(kind)}
+    types = {item.name: item.type for item in fields_of(kind)}
     for section in SECTIONS:
         stated = document.get(section)
         if isinstance(stated, Mapping):
@@ -129,7 +129,7 @@ def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
 
 def names_in(options: type[Options], section: str) -> list[str]:
     """Return the names of the options that belong to a section of a spec."""
-    return [item.name for item in msgspec.structs.fields(options) if notes_of(item.type)["section"] == section]
+    return [item.name for item in fields_of(options) if notes_of(item.type)["section"] == section]
 
 
 @lru_cache(maxsize=256)

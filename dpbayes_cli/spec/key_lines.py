@@ -10,6 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.section import Section
 
 _STAND_IN = re.compile(r", impute: \w+")
@@ -37,7 +38,7 @@ def key_lines(
     off = commented or (item.name not in active and not item.required)
     mark = "# " if off else ""
     if isinstance(kind, type) and issubclass(kind, Section):
-        children = sorted(msgspec.structs.fields(kind), key=lambda each: not (each.required or each.name in active))
+        children = sorted(fields_of(kind), key=lambda each: not (each.required or each.name in active))
         if not children:
             return []
         section_off = off and item.name not in active

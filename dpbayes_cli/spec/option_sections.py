@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, join_mistakes
-from dpbayes_cli.core.options import Check, Options, notes_of
+from dpbayes_cli.core.options import Check, Options, fields_of, notes_of
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.convert_section import Exact, exact_number
@@ -94,7 +94,7 @@ def with_options(base: type[Kind], options: type[Options], place: str) -> type[K
     """
     fields: list[Any] = []
     checks: dict[str, Check] = {}
-    for item in msgspec.structs.fields(options):
+    for item in fields_of(options):
         notes = notes_of(item.type)
         if notes["section"] == place:
             fields.append((item.name, _as_text(item.type), item.default))

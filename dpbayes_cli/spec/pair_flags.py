@@ -9,7 +9,7 @@ import msgspec
 
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, unwrap
+from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, fields_of, unwrap
 from dpbayes_cli.core.registry import supported_pairs
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.bounds_section import BoundsSection
@@ -53,7 +53,7 @@ def all_flags() -> list[KeyFlag]:
 
 def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the keys of a section and of the sections within it."""
-    for item in msgspec.structs.fields(kind):
+    for item in fields_of(kind):
         inner, _ = unwrap(item.type)
         if isinstance(inner, type) and issubclass(inner, Section):
             yield from _keys(inner, f"{place}{item.name}.")

@@ -15,7 +15,7 @@ from dpbayes_cli.base.errors import SpecError, join_mistakes
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
+from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options, fields_of
 from dpbayes_cli.core.private_choice import Chosen, PrivateChoice
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.private_tree import PrivateTree
@@ -296,7 +296,7 @@ def spec_type(
 
 def _default(kind: type[Section]) -> tuple[Any, ...]:
     """Return the default of a section for ``defstruct``; an empty tuple if one of its keys is required."""
-    required = any(item.required for item in msgspec.structs.fields(kind))
+    required = any(item.required for item in fields_of(kind))
     return () if required else (field(default_factory=kind),)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import types
 
-import msgspec
-
+from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.spec.foreign_options import pair_of
 from dpbayes_cli.spec.key_lines import key_lines, without_stand_ins
 from dpbayes_cli.spec.release_spec import spec_type
@@ -27,7 +26,7 @@ def template(model: str, mechanism: str | None = None) -> str:
     first_values = {**mechanism_class.first_spec, **(model_class.first_spec_drawn if mechanism_class.needs_n else {})}
     active = {*_ACTIVE, *model_class.first_spec, *(word for key in first_values for word in key.split("."))}
     active |= {"mechanism"} if mechanism_class.name != "laplace" else set()
-    for item in msgspec.structs.fields(spec_type(model, mechanism_class.name)):
+    for item in fields_of(spec_type(model, mechanism_class.name)):
         if item.type in {None, types.NoneType}:  # a key that this model does not have
             continue
         lines += key_lines(item, examples | first_values, active, 0)

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import Section
 
@@ -136,7 +137,7 @@ def former_inference(options: Iterable[str]) -> dict[str, Any]:
 def _stated(section: Section, names: Names, frozen: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return the keys whose values differ from the frozen default or, if there is none, from that of the type."""
     stated: dict[str, Any] = {}
-    for item in msgspec.structs.fields(section):
+    for item in fields_of(type(section)):
         value = getattr(section, item.name)
         name = names.get(place, {}).get(item.name, item.name)
         key = f"{place}.{name}" if place else name

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.base.numeric import Floats, float_text
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.core.columns import CutColumn
 from dpbayes_cli.core.joint_law import JointLaw
@@ -53,6 +53,7 @@ def analyze(bundle: Bundle, request: AnalysisRequest) -> Analyzed:
             f"{100 * request.interval:g} % intervals need at least {needed} posterior draws, and the bundle has "
             f"{source.law.n_draws}",
             where="interval",
+            hint=f"--interval {float_text(math.floor(1000 - 2000 / source.law.n_draws) / 1000)}",
         )
     analysis = _Analysis(source.law, cut_numbers(source.law, request.bounds or {}))
     title, names, draws = analysis.run(request)

@@ -125,7 +125,7 @@ def synthesize(
             f"{datasets:,} tables need as many posterior draws, and the bundle has {n_draws:,}: tables that share a "
             "draw would understate the uncertainty",
             where="datasets",
-            hint=f"--datasets {n_draws}" if source.analysis.drawn else "dpbayes infer --samples, or fewer tables",
+            hint=f"--datasets {n_draws}",
         )
     if rows is None:
         if source.n_records is None:

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
 from dpbayes_cli.bundle.report.prior import prior_values
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.workflow.prepare import PreparedRelease
 
@@ -77,7 +76,7 @@ def _defaults(section: Section, stated: Mapping[str, Any], model: Model) -> Iter
     columns = [column for column in model.columns if isinstance(column, Column)]
     described = {level: column.described(code) for column in columns for code, level in enumerate(column.levels)}
     uses_texts = False
-    for item in msgspec.structs.fields(section):
+    for item in fields_of(type(section)):
         if item.name not in stated and not item.required:
             value = getattr(section, item.name)
             value = getattr(getattr(model, "base", model), item.name, None) if value is None else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
@@ -12,8 +12,10 @@ from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
 from dpbayes_cli.workflow.planning import MechanismPlan
-from dpbayes_cli.workflow.simulated_groups import ExpectedGroups
 from dpbayes_cli.workflow.target_search import FoundCost, WidthTarget
+
+if TYPE_CHECKING:
+    from dpbayes_cli.workflow.simulated_groups import ExpectedGroups
 
 _FEW_TRIALS, _MANY_TRIALS = 20, 100
 _ACCURACY = 0.1

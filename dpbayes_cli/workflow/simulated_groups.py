@@ -27,10 +27,9 @@ from dpbayes_cli.core.noisy_observation import GroupedCounts, GroupedMoments, Gr
 from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.groups.grouped_counts import infer_category
-from dpbayes_cli.inference.groups.grouped_sums import fit_sums
+from dpbayes_cli.inference.groups.grouped_sums import fit_sums, summarize_all
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
-from dpbayes_cli.inference.groups.sum_summaries import SumPosterior
 from dpbayes_cli.workflow.expectation import NARROWER, Estimated
 from dpbayes_cli.workflow.simulated_releases import NO_NOISE, Simulation, Trials
 
@@ -226,14 +225,9 @@ class NumberSimulation(GroupSimulation):
         return np.array(rows, dtype=np.int64)
 
     def _infer(self, observed: Integers, noise: NoiseLaw) -> tuple[Floats, Floats]:
-        fit = fit_sums(
-            NoisyGroups(self._outcome, observed, noise, spread=self._spread),
-            self._outcome,
-            self.pooling,
-            self.release_rng,
-            _SHARE,
-        )
-        posterior = SumPosterior(fit, fit.sample, self.release_rng).summarize(2, self.release_rng)
+        observation = NoisyGroups(self._outcome, observed, noise, spread=self._spread)
+        fit = fit_sums(observation, self._outcome, self.pooling, self.release_rng, _SHARE)
+        posterior = summarize_all(fit, observation, 2, self.release_rng)
         return posterior.sds[:, 0], posterior.quantiles[:, 0]
 
 

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
 from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError, nearest
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import FileLayout
@@ -228,7 +227,7 @@ def _body(
 
 
 def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -> dict[str, Any]:
-    fields = {item.name: item for item in msgspec.structs.fields(model.domain_type)}
+    fields = {item.name: item for item in fields_of(model.domain_type)}
     if model.column_names is Model.column_names:
         keys = [key for key, item in fields.items() if item.required or key in _VALUE_KEYS]
         return {key: fill(column, key) for key in keys}

@@ -62,7 +62,7 @@ def audited(mechanism: str, model: str, draws: int | None, **more: Any) -> Audit
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let audits take a fraction of the time, few data sets, and no other process."""
-    monkeypatch.setattr(attack, "SECONDS", 12.0)
+    monkeypatch.setattr(attack, "SECONDS", 6.0)
     monkeypatch.setattr(attack, "_MAX_DATA_SETS", 12)
     monkeypatch.setattr(attack, "_MAX_DRAWS", 1000)
     monkeypatch.setattr(repeats, "_MAX_ROWS", 1000)

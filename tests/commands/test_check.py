@@ -171,7 +171,7 @@ def test_check_describes_columns_of_text_compressed_and_parquet_files(dpbayes: C
 def test_check_says_once_which_flags_state_a_missing_domain(dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text(CLEAN, encoding="utf-8")
     out = " ".join(check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "age").split())
-    assert "the request is not complete: domain: missing; gamma-poisson needs --upper" in out
+    assert "the request is not complete; domain is missing; gamma-poisson needs --upper" in out
     assert "model: gamma-poisson" in out
     for line in (
         check(dpbayes, "a.csv", "--model", "naive-bayes").split("what to do")[1].split("a spec to")[0].split("\n")
@@ -303,6 +303,14 @@ def test_check_reads_windows_1252_and_names_the_conversion(dpbayes: Cli) -> None
     printed = check(dpbayes, "a.csv")
     assert "5 € (1), “fine” (1)" in printed
     assert "iconv -f cp1252 -t utf-8 a.csv > a-utf8.csv" in printed
+
+
+def test_check_reads_the_file_that_a_spec_names(dpbayes: Cli) -> None:
+    Path("here").mkdir()
+    Path("here/a.csv").write_text("x\n1\n0\n")
+    Path("here/spec.yaml").write_text("{model: beta-bernoulli, data: a.csv, privacy: {epsilon: 1}}")
+    assert "x: 2 of 2 cells can be read" in check(dpbayes, "--spec", "here/spec.yaml")
+    dpbayes("check", "--model", "beta-bernoulli").exits(2, "no file is named")
 
 
 def test_check_reads_the_records_that_release_reads(dpbayes: Cli) -> None:

@@ -144,7 +144,7 @@ def test_privacy_does_not_seem_to_help_predictions() -> None:
     assert "without privacy it would be 74 %" in _predictions(replace(expected, nonprivate_score=0.74))
 
 
-def test_wrong_questions_are_refused(dpbayes: Cli) -> None:
+def test_wrong_requests_are_refused(dpbayes: Cli) -> None:
     for records in ([], ["--records", "0"], ["--records", "many"]):
         assert dpbayes("plan", "--model", "beta-bernoulli", "--eps", "1", *records).code == 2
     dpbayes(*COIN, "--eps", "1", "--parameter", "thet", "--trials", "2").exits(3, "theta")

@@ -13,7 +13,7 @@ from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPol
 from dpbayes_cli.core.second_moments import second_moments
 from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources.tally import Tally
+from dpbayes_cli.sources.tally import SumTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def test_memory_does_not_grow_with_the_records_and_blocks_add_up() -> None:
 
     peaks, values = [], []
     for n in (2, 40):
-        tally = Tally(columns, statistic, policy)
+        tally = SumTally(columns, statistic, policy)
         tracemalloc.start()
         tally.read(blocks(n))  # type: ignore[arg-type]
         peaks.append(tracemalloc.get_traced_memory()[1])

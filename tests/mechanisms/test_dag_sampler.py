@@ -25,6 +25,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.spec.release_spec import build_spec
+from tests.conftest import often
 from tests.exact_laws import probability
 from tests.plans import plan_arguments, plan_of
 
@@ -105,7 +106,7 @@ def worst(neighboring: list[list[Any]]) -> tuple[Decimal, Decimal]:
     ("weight", "epsilon"),
     [(1.0, "6"), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((3.0, "0.3"), (1.0, "0.3"), (3.0, "6")))],
 )
-@pytest.mark.parametrize("mechanism", [Ops, Map])
+@pytest.mark.parametrize("mechanism", often([Ops, Map], 2))
 def test_no_neighbors_are_told_apart_by_more_than_the_charge(mechanism: Any, weight: float, epsilon: str) -> None:
     model = build(weight)
     plan = plan_of(mechanism(), model, **request(epsilon))

@@ -189,11 +189,11 @@ def test_updates_are_drawn_from_their_laws(model: LatentVariables) -> None:
     sites = chain.structure.sites(evidence_of(model, records))
     (_, point) = points_of(chain, 2)
     k = chain.structure.n_states
-    drawn = [chain.update_states(point, sites, power) for _ in range(3000)]
+    drawn = [chain.update_states(point, sites, power) for _ in range(1500)]
     index = np.array(drawn) @ k ** np.arange(3, -1, -1)
     assert_follows(index, np.arange(k**4), np.exp(state_log_law(chain, point, sites, power)))
     rows = [list(row) for row in rows_of(chain.covers[0])]
-    pairs = [chain.update_emissions(point.states, sites, power)[0].tolist() for _ in range(1500)]
+    pairs = [chain.update_emissions(point.states, sites, power)[0].tolist() for _ in range(800)]
     law = np.exp(emission_log_law(chain, point.states, sites, power)).reshape(len(rows) ** 2, -1).sum(axis=1)
     assert_follows([rows.index(one) * len(rows) + rows.index(other) for one, other in pairs], np.arange(len(law)), law)
 

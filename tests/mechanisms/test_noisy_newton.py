@@ -82,7 +82,7 @@ def test_a_records_integers_depend_on_the_record_alone(sparse: bool, norm: float
     wide = Column("w", tuple(map(str, range(40)))) if sparse else TEXT
     rows = rows_of(NUMBER, wide, norm=norm, loss=loss)
     assert rows.design.dense is not sparse
-    codes = random_codes(400, 5, 9, len(wide.levels), loss.largest_outcome + 1)
+    codes = random_codes(120, 5, 9, len(wide.levels), loss.largest_outcome + 1)
     point = point_of(np.linspace(-3.0, 2.0, rows.width))
     whole = held(rows, codes).derivatives(point)
     shuffled = np.random.default_rng(6).permutation(codes)
@@ -154,7 +154,7 @@ def test_the_noise_of_all_rounds_costs_the_stated_mu() -> None:
     assert (plan.guarantee.kind, float(plan.guarantee.mu)) == ("gdp", 1.0)
 
 
-def test_each_round_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_round_has_noise_of_its_own(short_searches: None, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[list[int]] = []
     draw = rounded_normals
 
@@ -184,7 +184,7 @@ def test_each_round_has_noise_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     often([ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3), RecordPolicy(Neighbors.ADD_REMOVE, "no", 3)], 2),
 )
 def test_points_do_not_depend_on_a_private_number_of_records(
-    policy: RecordPolicy, monkeypatch: pytest.MonkeyPatch
+    policy: RecordPolicy, short_searches: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dpbayes_cli.privacy.laws.rounded_gaussian.rounded_normals", lambda _scale, size: [0] * size)
     model = build_spec(SPEC).build_model()
@@ -199,7 +199,7 @@ def test_points_do_not_depend_on_a_private_number_of_records(
 def test_one_coefficient_with_tiny_integers_never_exceeds_gaussian_dp(
     policy: RecordPolicy, loss: CurvedLoss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hockey-stick divergences of one round by enumeration, over all neighbors, at three points."""
+    """Hockey-stick divergences of one round by enumeration, over all neighbors, at two points."""
     monkeypatch.setattr(derivatives, "ONE", 4)
     monkeypatch.setattr(derivatives, "TOP", 4)
     monkeypatch.setattr(derivatives, "_LARGEST_PREDICTOR", 64)
@@ -212,13 +212,13 @@ def test_one_coefficient_with_tiny_integers_never_exceeds_gaussian_dp(
     mu = math.sqrt(2 * float(mu_squared))
     cells = [np.array([codes]) for codes in itertools.product((0, 3, 8), range(loss.largest_outcome + 1))]
     worst = 0.0
-    for point in ((0,), (3,), (-40,)):
+    for point in ((3,), (-40,)):
         each = [np.zeros(2, dtype=int), *(np.array(held(rows, cell).derivatives(point)) for cell in cells)]
         pairs = itertools.permutations(each, 2) if policy is REPLACE else [(a, each[0]) for a in each[1:]]
         for change in {tuple(np.abs(a - b).tolist()) for a, b in pairs}:
             differences, masses = [], []
             for law, shift in zip(laws, change, strict=True):
-                z = np.arange(-law.radius(40.0), law.radius(40.0) + 1)
+                z = np.arange(-law.radius(30.0), law.radius(30.0) + 1)
                 masses.append(np.exp(law.log_pmf(z)))
                 differences.append(law.log_pmf(z) - law.log_pmf(z - shift))
             total, mass = np.add.outer(*differences), np.multiply.outer(*masses)
@@ -248,7 +248,9 @@ def test_two_costs_and_wide_designs_are_refused() -> None:
         NoisyNewton().plan(build_spec(stated).build_model(), REPLACE, MuOptions(mu=Decimal(1)))
 
 
-def test_a_number_that_no_derivatives_and_noise_lead_to_is_found(dpbayes: Cli, place: Path) -> None:
+def test_a_number_that_no_derivatives_and_noise_lead_to_is_found(
+    dpbayes: Cli, place: Path, short_searches: None
+) -> None:
     (place / "d.csv").write_text("x,z,y\n" + "1,a,no\n-1,b,yes\n3,c,no\n" * 20)
     (place / "s.yaml").write_text(json.dumps({**SPEC, "data": "d.csv", "inference": {"method": "naive", "samples": 9}}))
     dpbayes("budget", "open", "d", "--mu", "1").exits(0)

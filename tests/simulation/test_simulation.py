@@ -20,7 +20,7 @@ from tests.simulation.calls import Blindness
 from tests.simulation.world import TROUBLES, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names what is open by /proc")
-FAST, BLOCK = 25, 500
+FAST, BLOCK = 15, 500
 FIRST, COUNT = map(int, os.environ.get("DPBAYES_SEEDS", "1000:5000").split(":"))
 
 

@@ -13,7 +13,7 @@ import pytest
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources import lines
-from dpbayes_cli.sources.code_readers import CodeReader, NumberReader
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source_for import source_for
@@ -144,7 +144,7 @@ def test_decimals_are_the_nearest_doubles(place: Path) -> None:
     with closing(source_for(locate(str(path)), Dialect(), None)) as source:
         column = NumericColumn("x", 0.0, 1.0, 8)
         source.check([column], ["x"])
-        source.read(NumberReader([column], DROP, 0, lambda _, block: numbers.append(block)))
+        source.read(CodeReader([column], DROP, lambda _, block: numbers.append(block), number=0))
     expected = [parse_number(cell) for cell in cells]
     np.testing.assert_array_equal(np.concatenate(numbers), np.array(expected, dtype=np.float64))
 

@@ -22,8 +22,7 @@ from dpbayes_cli.core.columns import Column, CutColumn, NumericColumn, RecordPol
 from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness
 from dpbayes_cli.core.statistic_values import count_cells
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources import code_readers
-from dpbayes_cli.sources.code_readers import CodeReader, NumberReader
+from dpbayes_cli.sources.code_readers import CodeReader
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
@@ -221,13 +220,11 @@ def test_a_record_of_hundreds_of_cells_is_split_once(place: Path) -> None:
     assert n_records == len(codes)
 
 
-def test_bitmaps_and_indices_count_the_same(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_all_orders_of_columns(place: Path) -> None:
     columns, codes = random_codes(6, (2, 3, 5, 9, 12), 1001, place / "f.csv")
     names = [column.role for column in columns]
     families = [tuple(family) for k in (1, 2, 3, 5) for family in itertools.permutations(names, k)][::7]
-    for most in (0, 30, 256):
-        monkeypatch.setattr(code_readers, "_MAX_BITMAP_CELLS", most)
-        check_codes(place / "f.csv", codes, columns, families)
+    check_codes(place / "f.csv", codes, columns, families)
 
 
 @pytest.mark.parametrize("form", often(["parquet", "csv", "csv.gz"], 3))
@@ -315,7 +312,7 @@ def read_numbers(path: str, columns: list[Any]) -> tuple[Any, Any]:
         codes.append(block)
         numbers.append(values)
 
-    reader = NumberReader(columns, DROP, 1, take)
+    reader = CodeReader(columns, DROP, take, number=1)
     with closing(opened(path, columns)) as source:
         source.read(reader)
     assert reader.records == sum(map(len, codes))

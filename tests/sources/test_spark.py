@@ -83,7 +83,7 @@ def test_spark_agrees_with_the_embedded_reader(tmp_path: Path) -> None:
 
 
 @spark
-def test_a_release_by_spark_is_the_release_of_the_same_question(dpbayes: Cli, place: Path, ledger_path: Path) -> None:
+def test_a_release_by_spark_is_the_release_of_the_same_request(dpbayes: Cli, place: Path, ledger_path: Path) -> None:
     written(place / "rows.parquet", [["1"] * 8] * 30 + [["0"] * 8] * 20)
     common = ("--model", "beta-bernoulli", "--column", "level", "--eps", "1", "--ledger", ledger_path)
     dpbayes("release", "rows.parquet", *common, "--engine", "spark", "--master", "local[2]", "--out", "a").exits(0)

@@ -88,7 +88,7 @@ def test_the_request_omits_defaults_and_paths() -> None:
     assert spec(privacy={"epsilon": "1.0"}).request_digest == spec().request_digest
 
 
-def test_what_is_free_does_not_change_the_question() -> None:
+def test_what_is_free_does_not_change_the_request() -> None:
     for free in ({"prior": {"alpha": "2"}}, {"inference": {"samples": "10"}}, {"inference": {"method": "naive"}}):
         assert spec(**free).question_digest == spec().question_digest
         assert spec(**free).request_digest != spec().request_digest
@@ -97,7 +97,7 @@ def test_what_is_free_does_not_change_the_question() -> None:
 
 
 @pytest.mark.parametrize("model", model_names())
-def test_a_template_with_every_comment_removed_is_the_same_question(model: str) -> None:
+def test_a_template_with_every_comment_removed_is_the_same_request(model: str) -> None:
     text = template(model)
     everything = "\n".join(line.removeprefix("# ") for line in text.splitlines()[1:])
     assert build_spec(parse_yaml(everything)).request == build_spec(parse_yaml(text)).request
@@ -122,7 +122,7 @@ def test_samples_that_would_not_fit_in_memory_are_refused() -> None:
     assert refused.value.hint == "at most 9,615,384 samples"
 
 
-def test_a_spec_in_full_builds_the_same_question() -> None:
+def test_a_spec_in_full_builds_the_same_request() -> None:
     built = spec(column="x", prior={"alpha": "2.5"}, source={"delimiter": "tab"})
     again = build_spec(built.stated_in_full)
     assert again.request_digest == built.request_digest

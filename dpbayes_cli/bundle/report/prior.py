@@ -12,6 +12,7 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import chosen_in
 from dpbayes_cli.bundle.stated_request import spec_of
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.lazy_numpy import np
@@ -52,7 +53,7 @@ def prior_text(document: ReleaseDocument) -> str:
     kind, domain = model_type(spec.model), spec.domain_at(chosen_in(document))
     prior = spec.complete_prior(domain, spec.prior)
     word = "stated"
-    if not any(item.required for item in msgspec.structs.fields(kind.prior_type)):
+    if not any(item.required for item in fields_of(kind.prior_type)):
         if prior == spec.complete_prior(domain, kind.prior_type()):
             word = "default"
         elif prior == msgspec.convert(former_prior(spec.model), kind.prior_type):

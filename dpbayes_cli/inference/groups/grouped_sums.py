@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,7 +38,7 @@ from dpbayes_cli.inference.groups.sum_nodes import (
     refined_coordinates,
     weighted_moments,
 )
-from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior
+from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior, summarize_parts
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -46,6 +47,8 @@ _PILOT_GROUPS = 200
 """The first search for the hyperparameters reads at most this many groups."""
 _PILOT_POINTS, _REFINING_POINTS = 64, 16
 _MOST_FITTED, _ROUGH_STEP = 2000, 3
+_BLOCK = 4096
+"""The posteriors of many groups are computed for so many at once, because the nodes of all groups are large."""
 _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
 _FEWEST_POINTS, _MOST_POINTS = 64, 4096
@@ -62,16 +65,28 @@ def infer_grouped_sums(
     observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, samples: int, rng: np.random.Generator
 ) -> GroupedPosterior:
     """Return the posterior of the parameter of each group, given noisy sums; see ``infer_groups``."""
-    fit = fit_sums(observation, outcome, pooling, rng)
-    return SumPosterior(fit, fit.sample, rng).summarize(samples, rng)
+    return summarize_all(fit_sums(observation, outcome, pooling, rng), observation, samples, rng)
+
+
+def summarize_all(fit: SumFit, observation: NoisyGroups, samples: int, rng: np.random.Generator) -> GroupedPosterior:
+    """Return the posterior of all groups of a release, given a fit to some of them or to all."""
+    n_groups = len(observation.observed)
+    if len(fit.likelihood.numbers) == n_groups:
+        return SumPosterior(fit, rng).summarize(samples, rng)
+    points = fit.sample.thin(_REFINING_POINTS, rng)
+    parts = [
+        replace(observation, observed=observation.observed[start : start + _BLOCK])
+        for start in range(0, n_groups, _BLOCK)
+    ]
+    return summarize_parts(fit, [partial(extend_fit, fit, part, points) for part in parts], samples, rng)
 
 
 def fit_sums(
     observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, rng: np.random.Generator, share: float = 1.0
 ) -> SumFit:
-    """Return the nodes of each group, and weighted draws of the hyperparameters; see ``infer_grouped_sums``.
+    """Return the nodes of groups, and weighted draws of the hyperparameters; see ``infer_grouped_sums``.
 
-    If there are more than 2,000 groups, the hyperparameters are inferred from 1,000 to 2,000 evenly chosen ones.
+    If there are more than 2,000 groups, 1,000 to 2,000 evenly chosen ones are used.
 
     Args:
         share: the share of the usual number of draws, if several posteriors will be averaged.
@@ -83,13 +98,16 @@ def fit_sums(
     likelihood = SumLikelihood(pilot, outcome, moments, pooling, numbers, coordinates)
     starts = _starts(observation, moments, size_laws, pooling)
     sample = sample_density(likelihood.log_posterior, starts, _PILOT_POINTS, _PILOT_POINTS / 4, rng)
+    return refit_sums(SumFit(likelihood, outcome, moments, pooling, sample), observation, rng, share)
+
+
+def refit_sums(fit: SumFit, observation: NoisyGroups, rng: np.random.Generator, share: float) -> SumFit:
+    """Return a fit, given one to fewer groups or for another law of a record; see ``fit_sums``."""
     some = part_of(observation, _MOST_FITTED)
-    fit = extend_fit(SumFit(likelihood, outcome, moments, pooling, sample), some, rng)
+    fit = extend_fit(fit, some, fit.sample.thin(_REFINING_POINTS, rng))
     size = int(np.clip(share * _MAX_EVALUATIONS // len(some.observed), _FEWEST_POINTS, _MOST_POINTS))
-    starts = (sample.weights @ sample.points)[None]
-    sample = sample_density(fit.likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng)
-    fit = replace(fit, sample=sample)
-    return fit if len(some.observed) == len(observation.observed) else extend_fit(fit, observation, rng)
+    starts = (fit.sample.weights @ fit.sample.points)[None]
+    return replace(fit, sample=sample_density(fit.likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng))
 
 
 def part_of(observation: NoisyGroups, most: int) -> NoisyGroups:
@@ -97,14 +115,13 @@ def part_of(observation: NoisyGroups, most: int) -> NoisyGroups:
     return replace(observation, observed=observation.observed[:: -(-len(observation.observed) // most)])
 
 
-def extend_fit(fit: SumFit, observation: NoisyGroups, rng: np.random.Generator) -> SumFit:
-    """Return the nodes of all groups of a release, given a fit to some of them.
+def extend_fit(fit: SumFit, observation: NoisyGroups, points: Floats) -> SumFit:
+    """Return the nodes of groups of a release, given a fit to others, and some draws of its hyperparameters.
 
     The nodes of the coordinates are placed twice: for a normal approximation of each group's posterior, and where the
     posterior on these first nodes is large. Three times as many nodes would move the ends of intervals by less than
     0.08 posterior standard deviations in any of 300 groups, and by less than 0.03 on average, at epsilon 0.1 to 5.
     """
-    points = fit.sample.thin(_REFINING_POINTS, rng)
     sizes = points[:, -2:].mean(axis=0) + points[:, -2:].std(axis=0) * _AROUND
     pooled = fit.pooling == "partial"
     spread = 2.0 * float(np.exp(points[:, 1].mean())) if pooled else fit.moments.spread / 2.0

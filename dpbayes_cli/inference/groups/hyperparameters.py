@@ -53,6 +53,13 @@ class WeightedPoints:
         """The effective sample size of the weights."""
         return float(1.0 / (self.weights**2).sum())
 
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        """The mean of the weighted points, shape (d,), and the Cholesky factor of their covariance, shape (d, d)."""
+        center = self.weights @ self.points
+        rest = self.points - center
+        return center, np.asarray(np.linalg.cholesky((rest.T * self.weights) @ rest + 1e-14 * np.eye(len(center))))
+
     def resample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw points independently with probabilities equal to the weights, shape (size, d)."""
         return np.asarray(self.points[rng.choice(len(self.weights), size, p=self.weights)])

@@ -3,7 +3,7 @@
 Given the standard deviation within groups, the noisy sums and sizes have the posterior of ``grouped_sums``. Their
 evidence, the density of the total of the noisy sums of squares (``squares``) and the prior give the posterior density
 of the standard deviation. It is computed at a few nodes that are evenly spaced on the log scale, and posteriors are
-averaged over them. A node near another one takes its nodes of sizes and coordinates, and its draws of the
+averaged over them. A node may take the nodes of sizes and coordinates of another one, and its draws of the
 hyperparameters, with new weights.
 
 If there are more than 1,000 groups, this is done for 500 to 1,000 evenly chosen ones. The posteriors of all groups are
@@ -13,6 +13,8 @@ then those given the most probable node, because the standard deviation within g
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,8 +23,8 @@ from scipy.interpolate import CubicSpline
 
 from dpbayes_cli.base.numeric import normalize
 from dpbayes_cli.core.noisy_observation import GroupedMoments, GroupedSums, NoisyGroups
-from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
-from dpbayes_cli.inference.groups.grouped_sums import extend_fit, fit_sums, part_of
+from dpbayes_cli.inference.groups.grouped_posterior import WORKERS, GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_sums import fit_sums, part_of, refit_sums, summarize_all
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.squares import SquareTotal
@@ -37,15 +39,18 @@ _POINTS, _FEWEST_POINTS, _PILOT_POINTS = 25_600, 48, 8
 _MOST_POINTS = 128
 _SHARE = 0.25
 """The share of the usual number of draws of hyperparameters at each node."""
-_MOST_GROUPS, _PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS, _FULL_NODES = 1000, 100, 9, 6, 3
+_MOST_GROUPS, _PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS = 1000, 100, 9, 6
+_MAX_NODES, _WIDEST_GAP = 12, 2.0
+"""The search for the mode ends if the nodes next to the best one are at most so many standard deviations away."""
 _RANGE = np.array([1e-4, 1.0 - 1e-4])
 """The levels of the quantiles of the prior between which the standard deviation is searched."""
-_SPACING, _REACH, _MOST_NODES = 1.0, 2.5, 24
-"""The nodes are one posterior standard deviation apart, and reach to 2.5 of these; more are added while the last ones
+_SPACING, _REACH, _MOST_NODES = 1.25, 2.5, 24
+"""The nodes are 1.25 posterior standard deviations apart, and reach to 2.5 of these; more are added while the last ones
 matter."""
-_NEAR = 0.3
-"""Nodes this near to each other, on the log scale, share draws of the hyperparameters."""
-_NEGLIGIBLE = 0.01
+_NEAR, _LEAST_ESS_SHARE = 0.3, 0.4
+"""A node takes the draws of the hyperparameters of another node, with new weights, if it is this near on the log scale
+or if the effective sample size remains at least this share of the draws."""
+_NEGLIGIBLE = 0.03
 _GRID = 2001
 
 
@@ -54,7 +59,6 @@ class _Node:
     """The posterior given one standard deviation, and the log posterior density of its log, up to a constant."""
 
     fit: SumFit
-    sample: WeightedPoints
     log_density: float
 
 
@@ -86,40 +90,48 @@ class _Groups:
         outcome = GroupedSums(self._outcome.law_at(sd), steps, 2 * steps, steps)
         return replace(self._sums, outcome=outcome), outcome
 
-    def fit(self, log_sd: float, rng: np.random.Generator) -> SumFit:
-        """Return the posterior given the noisy sums and sizes, and the standard deviation."""
-        return fit_sums(*self._given(float(np.exp(log_sd))), self.pooling, rng, _SHARE)
-
-    def nodes(self, log_sds: Floats, reference: SumFit, size: int, rng: np.random.Generator) -> list[_Node]:
-        """Return posteriors given everything that was released, and standard deviations.
+    def fit(self, log_sd: float, start: SumFit | None, rng: np.random.Generator) -> SumFit:
+        """Return the posterior given the noisy sums and sizes, and the standard deviation.
 
         Args:
-            log_sds: the logs of the standard deviations.
+            log_sd: the log of the standard deviation.
+            start: the posterior given another standard deviation, or for fewer groups, where the search begins.
+            rng: the generator.
+        """
+        observation, outcome = self._given(float(np.exp(log_sd)))
+        if start is None:
+            return fit_sums(observation, outcome, self.pooling, rng, _SHARE)
+        return refit_sums(replace(start, outcome=outcome, moments=RecordMoments(outcome)), observation, rng, _SHARE)
+
+    def nodes_near(self, reference: SumFit, size: int, rng: np.random.Generator) -> Callable[[Floats], list[_Node]]:
+        """Return a function that returns posteriors given everything that was released, and standard deviations.
+
+        The function reads logs of standard deviations, and weights the same draws of hyperparameters for all of them.
+
+        Args:
             reference: the posterior given sums and sizes, and a standard deviation near these.
             size: how many draws of its hyperparameters to weight.
             rng: the generator.
         """
-        points, result = reference.sample.thin(size, rng), []
-        before = reference.likelihood.log_posterior(points)
-        for log_sd in log_sds.tolist():
-            observation, outcome = self._given(float(np.exp(log_sd)))
-            moments, old = RecordMoments(outcome), reference.likelihood
-            likelihood = SumLikelihood(observation, outcome, moments, self.pooling, old.numbers, old.coordinates)
-            fit = replace(reference, likelihood=likelihood, outcome=outcome, moments=moments)
-            change = likelihood.log_posterior(points) - before + self._squares(log_sd, fit).log_density(points)
-            change = np.nan_to_num(change, nan=-1e300, neginf=-1e300)
-            total = float(np.logaddexp.reduce(change)) - math.log(size) + reference.sample.log_mass
-            sample = WeightedPoints(points, normalize(change))
-            result.append(_Node(fit, sample, total + self._log_prior(log_sd, fit)))
-        return result
+        points = reference.sample.thin(size, rng)
+        before = reference.likelihood.log_posterior(points) - reference.sample.log_mass + math.log(size)
 
-    def log_densities(self, log_sds: Floats, center: float, rng: np.random.Generator) -> Floats:
-        """Return rough log posterior densities of log standard deviations, from the posterior given one of them."""
-        nodes = self.nodes(log_sds, self.fit(center, rng), _PILOT_POINTS, rng)
-        return np.array([node.log_density for node in nodes])
+        def nodes(log_sds: Floats) -> list[_Node]:
+            with ThreadPoolExecutor(WORKERS) as pool:
+                return list(pool.map(lambda log_sd: self._node(log_sd, reference, points, before), log_sds.tolist()))
 
-    def _squares(self, log_sd: float, fit: SumFit) -> SquareTotal:
-        return SquareTotal(self._observation, self._outcome, float(np.exp(log_sd)), fit)
+        return nodes
+
+    def _node(self, log_sd: float, reference: SumFit, points: Floats, before: Floats) -> _Node:
+        observation, outcome = self._given(float(np.exp(log_sd)))
+        moments, old = RecordMoments(outcome), reference.likelihood
+        likelihood = SumLikelihood(observation, outcome, moments, self.pooling, old.numbers, old.coordinates)
+        fit = replace(reference, likelihood=likelihood, outcome=outcome, moments=moments)
+        squares = SquareTotal(self._observation, self._outcome, float(np.exp(log_sd)), fit)
+        change = likelihood.log_posterior(points) - before + squares.log_density(points)
+        change = np.nan_to_num(change, nan=-1e300, neginf=-1e300)
+        fit = replace(fit, sample=WeightedPoints(points, normalize(change)))
+        return _Node(fit, float(np.logaddexp.reduce(change)) + self._log_prior(log_sd, fit))
 
     def _log_prior(self, log_sd: float, fit: SumFit) -> float:
         """Return the log prior density, and the missing constant of the prior of the center given the deviation."""
@@ -139,14 +151,12 @@ def infer_grouped_moments(
     places, nodes = _nodes(few, rng)
     densities = np.array([node.log_density for node in nodes])
     weights = normalize(densities)
-    posteriors = [SumPosterior(node.fit, node.sample, rng) for node in nodes]
     order = np.argsort(-weights)
-    main = posteriors[int(order[0])]
-    if len(few) < len(groups):
-        best = nodes[int(order[0])]
-        main = SumPosterior(extend_fit(replace(best.fit, sample=best.sample), groups.sums, rng), best.sample, rng)
-    else:
-        main.combine([posteriors[k] for k in order[1:]], weights[order])
+    best = nodes[int(order[0])].fit
+    is_part = len(few) < len(groups)
+    posteriors = [] if is_part and pooling == "partial" else [SumPosterior(node.fit, rng) for node in nodes]
+    if not is_part:
+        posteriors[int(order[0])].combine([posteriors[k] for k in order[1:]], weights[order])
 
     def choose(size: int, generator: np.random.Generator) -> tuple[Floats, list[np.ndarray]]:
         """Draw log standard deviations, and divide the draws among the nodes next to them."""
@@ -156,8 +166,6 @@ def infer_grouped_moments(
         return log_sd, [np.flatnonzero(near == k) for k in range(len(places))]
 
     def draw(size: int, generator: np.random.Generator) -> Floats:
-        if len(few) < len(groups):
-            return main.draw(size, generator)
         _, chosen = choose(size, generator)
         result: Floats = np.empty((size, len(groups), 1))
         for posterior, rows in zip(posteriors, chosen, strict=True):
@@ -165,37 +173,38 @@ def infer_grouped_moments(
                 result[rows] = posterior.draw(len(rows), generator)
         return result
 
-    result: GroupedPosterior = main.summarize(1, rng)
+    if is_part:
+        result = summarize_all(best, groups.sums, 1, rng)
+    else:
+        result = replace(posteriors[int(order[0])].summarize(1, rng), sampler=draw)
     log_sd, chosen = choose(samples, rng)
     draws, new_group = np.empty((samples, 4)), np.empty((samples, 1))
     draws[:, 2] = np.exp(log_sd)
-    for posterior, rows in zip(posteriors, chosen, strict=True):
+    for k, rows in enumerate(chosen):
         if len(rows):
-            shared, new = posterior.draw_hyperparameters(len(rows), rng)
-            draws[rows[:, None], [0, 1, 3]], new_group[rows, 0] = shared, new
+            source = posteriors[k].draw_hyperparameters if posteriors else nodes[k].fit.draw_population
+            draws[rows[:, None], [0, 1, 3]], new_group[rows, 0] = source(len(rows), rng)
     return replace(
         result,
         hyperparameters=("mean", "sd", "sd within", "records"),
         draws=draws,
         new_group=new_group,
         method=f"{result.method}; one standard deviation within all groups, from the noisy sums of squares, on a grid",
-        sampler=draw,
     )
 
 
 def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Node]]:
     """Return evenly spaced log standard deviations where their posterior is, and the posteriors given them."""
     low, high = groups.range
-    center, sd = _pilot(groups, rng)
+    center, sd, fit = _pilot(groups, rng)
     step, size = _SPACING * sd, int(np.clip(_POINTS // len(groups), _FEWEST_POINTS, _MOST_POINTS))
-    references: dict[int, SumFit] = {}
+    near_fit = groups.nodes_near(fit, size, rng)
 
     def add(places: Floats) -> None:
-        for place in places.tolist():
-            k = round((place - center) / (2.0 * _NEAR))
-            if k not in references:
-                references[k] = groups.fit(center + 2.0 * _NEAR * k, rng)
-            nodes[place] = groups.nodes(np.array([place]), references[k], size, rng)[0]
+        for place, node in zip(places.tolist(), near_fit(places), strict=True):
+            nodes[place] = node
+            if node.fit.sample.ess < _LEAST_ESS_SHARE * size and abs(place - center) > _NEAR:
+                (nodes[place],) = groups.nodes_near(groups.fit(place, fit, rng), size, rng)(np.array([place]))
 
     nodes: dict[float, _Node] = {}
     places = np.arange(-_REACH, _REACH + 0.1) * step + center
@@ -212,35 +221,64 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
     return ends, [nodes[place] for place in ends.tolist()]
 
 
-def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the approximate posterior mean and standard deviation of the log standard deviation."""
+def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float, SumFit]:
+    """Return the approximate posterior mean and standard deviation of the log standard deviation, and a fit near."""
     few = groups.part(_PILOT_GROUPS)
     low, high = groups.range.tolist()
     center, reach, sd = (low + 3.0 * high) / 4.0, (high - low) / 2.0, high - low
+    fit = few.fit(center, None, rng)
     for _ in range(_MAX_PILOTS):
         grid = np.linspace(max(low, center - reach), min(high, center + reach), _PILOT_NODES)
-        weights = normalize(few.log_densities(grid, center, rng))
+        nodes = few.nodes_near(fit, _PILOT_POINTS, rng)(grid)
+        weights = normalize(np.array([node.log_density for node in nodes]))
         center, gap = float(weights @ grid), grid[1] - grid[0]
         sd = float(np.sqrt(weights @ (grid - center) ** 2))
+        fit = few.fit(center, fit, rng)
         if sd > gap:
             break
         sd = max(sd, 0.5 * gap)
         reach = 3.5 * sd
     if len(few) == len(groups):
-        return center, sd
-    away = sd * np.linspace(-1.5, 1.5, _FULL_NODES)
-    curve = np.polyfit(away, groups.log_densities(center + away, center, rng), 2)
-    if curve[0] >= 0.0:
-        return center, sd
-    peak = float(np.clip(-curve[1] / (2.0 * curve[0]), away[0], away[-1]))
-    return center + peak, min(sd, float((-2.0 * curve[0]) ** -0.5))
+        return center, sd, fit
+    fit = groups.fit(center, fit, rng)
+    near_fit = groups.nodes_near(fit, _PILOT_POINTS, rng)
+    peak, sd = _peak(lambda places: np.array([node.log_density for node in near_fit(places)]), center, sd)
+    return (peak, sd, fit) if abs(peak - center) < _NEAR else (peak, sd, groups.fit(peak, fit, rng))
+
+
+def _peak(log_density: Callable[[Floats], Floats], center: float, sd: float) -> tuple[float, float]:
+    """Return the mode of a density and the standard deviation by its curvature there, by parabolas through three nodes.
+
+    Args:
+        log_density: the log density; each value takes long to compute.
+        center, sd: rough guesses of the mode and of the standard deviation.
+    """
+    places = center + 1.5 * sd * np.array([-1.0, 0.0, 1.0])
+    values = log_density(places)
+    for _ in range(_MAX_NODES):
+        best = int(np.argmax(values))
+        if best in (0, len(places) - 1):
+            more = 2.0 * places[best] - places[1 if best == 0 else -2]
+        else:
+            three = slice(best - 1, best + 2)
+            second, first, _ = np.polyfit(places[three] - center, values[three], 2)
+            center, sd = float(center - first / (2.0 * second)), float((-2.0 * second) ** -0.5)
+            left, right = np.diff(places[three])
+            if max(left, right) < _WIDEST_GAP * sd:
+                break
+            more = places[best] + (right if right > left else -left) / 2.0
+        order = np.argsort(np.append(places, more))
+        values = np.append(values, log_density(np.array([more])))[order]
+        places = np.append(places, more)[order]
+    return center, sd
 
 
 def _draw(places: Floats, densities: Floats, size: int, rng: np.random.Generator) -> Floats:
     """Draw from the density whose logarithm is a cubic spline through given values, shape (size,)."""
     if len(places) == 1:
         return np.full(size, places[0])
-    grid = np.linspace(places[0], places[-1], _GRID)
+    half = (places[1] - places[0]) / 2.0
+    grid = np.linspace(places[0] - half, places[-1] + half, _GRID)
     spline = CubicSpline(places, densities, bc_type="natural")(grid)
     cumulative = np.concatenate([[0.0], np.cumsum(normalize(spline))])
     edges = np.concatenate([grid[:1], (grid[1:] + grid[:-1]) / 2.0, grid[-1:]])

@@ -25,7 +25,7 @@ _REACH_SDS = 9.0
 _MOST_NATS = 600.0
 
 
-def normal_weights(nodes: Floats, center: Floats, spread: Floats) -> Floats:
+def normal_weights(nodes: Floats, center: Floats, spread: Floats, excess: Floats | None = None) -> Floats:
     """Return the integrals of the hat function of each node against normal densities restricted to the nodes' range.
 
     A function that is linear between nodes thus has the expectation sum(weights * values), however narrow the normal
@@ -34,21 +34,43 @@ def normal_weights(nodes: Floats, center: Floats, spread: Floats) -> Floats:
     Args:
         nodes: ascending, shape (n_groups, n_nodes); the first and the last node are the same for all groups.
         center, spread: shape (n_laws,).
+        excess: ``normal_excess`` at the nodes, shape (n_groups, n_nodes, n_laws), if it is known; it is overwritten.
 
     Returns:
-        Shape (n_groups, n_laws, n_nodes); the sum over nodes is one.
+        Shape (n_groups, n_nodes, n_laws); the sum over nodes is one.
     """
-    m, tau = center[:, None], spread[:, None]
-    away = nodes[:, None, :] - m
-    gaps = np.diff(nodes, axis=1)[:, None, :]
+    if excess is None:
+        excess = normal_excess(nodes, center, spread)
+    per_gap = 1.0 / np.diff(nodes, axis=1)[..., None]
     # E[max(x - X, 0)] = max(x - m, 0) + excess; the weights are the differences of the slopes of both terms
-    slopes = np.empty((*away.shape[:2], away.shape[2] + 1))
-    slopes[..., 0], slopes[..., -1] = 0.0, 1.0
-    np.divide(away[..., 1:], gaps, out=slopes[..., 1:-1])
+    slopes = (nodes[:, 1:, None] - center) * per_gap
     np.clip(slopes, 0.0, 1.0, out=slopes)
-    weights = slopes[..., 1:] - slopes[..., :-1]
-    z = np.abs(away, out=away)
-    z /= tau
+    weights = np.empty_like(excess)
+    np.subtract(slopes[:, 1:], slopes[:, :-1], out=weights[:, 1:-1])
+    weights[:, 0], weights[:, -1] = slopes[:, 0], 1.0 - slopes[:, -1]
+    np.subtract(excess[:, 1:], excess[:, :-1], out=slopes)
+    slopes *= per_gap
+    weights[:, :-1] += slopes
+    weights[:, 1:] -= slopes
+    low, high = ((nodes[0, end] - center) / spread for end in (0, -1))
+    weights[:, 0] -= ndtr(low)
+    weights[:, -1] -= ndtr(-high)
+    np.maximum(weights, 0.0, out=weights)
+    weights *= np.exp(np.minimum(-_log_normal_mass(low, high), _MOST_NATS))
+    return weights
+
+
+def normal_excess(x: Floats, center: Floats, spread: Floats) -> Floats:
+    """Return E[max(X - x, 0)] if x is above the center of the normal variable X, else E[max(x - X, 0)].
+
+    Args:
+        x: any shape.
+        center, spread: shape (n_laws,).
+
+    Returns:
+        Shape (*x.shape, n_laws).
+    """
+    z = np.abs(x[..., None] - center) / spread
     tails = erfcx(z * math.sqrt(0.5))
     tails *= z
     tails *= -0.5
@@ -56,16 +78,8 @@ def normal_weights(nodes: Floats, center: Floats, spread: Floats) -> Floats:
     z *= z
     z *= -0.5
     tails *= np.exp(z, out=z)
-    tails *= tau
-    np.subtract(tails[..., 1:], tails[..., :-1], out=slopes[..., 1:-1])
-    slopes[..., 1:-1] /= gaps
-    low, high = ((nodes[0, end] - center) / spread for end in (0, -1))
-    slopes[..., 0], slopes[..., -1] = ndtr(low), -ndtr(-high)
-    weights += slopes[..., 1:]
-    weights -= slopes[..., :-1]
-    np.maximum(weights, 0.0, out=weights)
-    weights *= np.exp(np.minimum(-_log_normal_mass(low, high), _MOST_NATS))[:, None]
-    return weights
+    tails *= spread
+    return np.asarray(tails)
 
 
 def _log_normal_mass(low: Floats, high: Floats) -> Floats:
@@ -76,7 +90,7 @@ def _log_normal_mass(low: Floats, high: Floats) -> Floats:
 
 
 def prior_weights(nodes: Floats, law: ScalarLaw) -> Floats:
-    """Return the integrals of the hat functions against the stated prior, shape (n_groups, 1, n_nodes)."""
+    """Return the integrals of the hat functions against the stated prior, shape (n_groups, n_nodes, 1)."""
     low, high = float(nodes[0, 0]), float(nodes[0, -1])
     grid = np.linspace(low, high, _TABLE_POINTS)
     density = np.exp(law.log_prior(grid[:, None]) - law.log_prior(grid[:, None]).max())
@@ -85,7 +99,7 @@ def prior_weights(nodes: Floats, law: ScalarLaw) -> Floats:
     twice = np.concatenate([[0.0], np.cumsum((mass[1:] + mass[:-1]) / 2.0) * step]) / mass[-1]
     steep = np.diff(np.interp(nodes, grid, twice), axis=1) / np.diff(nodes, axis=1)
     ends = np.zeros((len(nodes), 1))
-    return np.maximum(np.diff(np.concatenate([ends, steep, ends + 1.0], axis=1), axis=1), 0.0)[:, None, :]
+    return np.maximum(np.diff(np.concatenate([ends, steep, ends + 1.0], axis=1), axis=1), 0.0)[..., None]
 
 
 def log_hyperprior(law: ScalarLaw, scale: float, center: Floats, log_spread: Floats) -> Floats:

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedMoments, NoisyGroups
-from dpbayes_cli.inference.groups.noisy_normal import scaled_density
+from dpbayes_cli.inference.groups.noisy_normal import normal_given_sum
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.inference.groups.sum_summaries import SumFit
 
-_STEP = 0.2
-"""The step of numerical derivatives by the sum, in standard deviations of the sum."""
 _LEAST_VARIANCE = 1e-16
 """Of numbers with a smaller variance, nearly all are clamped to one bound; squares then have no variance either."""
 _TYPICAL_VARIANCE = 0.05
@@ -48,6 +46,8 @@ class SquareTotal:
         self._weights = near / (self._noise_variance + _TYPICAL_VARIANCE * near)
         self._weights /= self._weights.sum()
         self._observed = float(self._weights @ squares)
+        means, self._place = np.unique(fit.likelihood.coordinates, return_inverse=True)
+        self._records = self._record_moments(means)
 
     def log_density(self, points: Floats) -> Floats:
         """Return the log density of the total given points of hyperparameters, up to a constant, shape (n_points,)."""
@@ -55,7 +55,7 @@ class SquareTotal:
         for each in self._fit.likelihood.terms(points):
             weights = self._weights[each.groups]
             first, second = (
-                ((each.sizes @ (each.density * part)) * each.population).sum(axis=2) / each.evidence
+                (((each.density * part).swapaxes(1, 2) @ each.sizes) * each.population).sum(axis=1) / each.evidence
                 for part in self._moments(each.groups)
             )
             mean += weights @ first
@@ -64,24 +64,29 @@ class SquareTotal:
 
     def _moments(self, groups: slice) -> tuple[Floats, Floats]:
         """Return E[squares] and E[squares^2] given size, coordinate and noisy sum, (n, n_sizes, n_coordinates)."""
-        likelihood = self._fit.likelihood
-        n, means = likelihood.numbers[groups, :, None], likelihood.coordinates[groups]
+        n = self._fit.likelihood.numbers[groups, :, None]
+        mean, square, variance, slope, rest = self._records[:, self._place[groups]][:, :, None, :]
+        residual, variance = self._sums[groups, None, None] - n * mean, n * variance
+        away, share = normal_given_sum(self._noise, residual, np.sqrt(variance))
+        first = n * square + slope * away
+        return first, first**2 + np.maximum(n * rest + slope**2 * variance * share, 0.0)
+
+    def _record_moments(self, means: Floats) -> Floats:
+        """Return moments of a record: of its number, of its square, and of the regression of the square on the number.
+
+        Args:
+            means: the means of the numbers, shape (n,).
+
+        Returns:
+            The mean of the number and of its square, the variance of the number, the slope of the regression, and the
+            variance of the square that it leaves, shape (5, n); squares are in squared grid steps.
+        """
         with np.errstate(all="ignore"):  # a mean so far out of bounds that no number is inside has no moments
             known = self._outcome.moments_at(means, self._sd)
-        mean, covariance = (np.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0)[:, None] for each in known)
-        variance = np.maximum(n * covariance[..., 0, 0], 1e-300)
-        residual, sd = self._sums[groups, None, None] - n * mean[..., 0], np.sqrt(variance)
-        shifts = np.array([-_STEP, 0.0, _STEP])
-        spread = np.broadcast_to(sd[..., None], (*sd.shape, 3))
-        density, _ = scaled_density(self._noise, residual[..., None] + sd[..., None] * shifts, np.array(spread))
-        low, middle, high = np.moveaxis(np.log(np.maximum(density, 1e-300)), -1, 0)
-        # Tweedie's formulas: the mean and the variance of a normal variable, given its sum with noise
-        away = sd * (low - high) / (2.0 * _STEP)
-        share = np.clip(1.0 + (low + high - 2.0 * middle) / _STEP**2, 0.0, 1.0)
+        mean, covariance = (np.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in known)
+        variance, both = covariance[:, 0, 0], covariance[:, 0, 1]
         least = _LEAST_VARIANCE * self._unit**2
-        slope = np.where(covariance[..., 0, 0] > least, covariance[..., 0, 1], 0.0) / np.maximum(
-            covariance[..., 0, 0], least
-        )
-        first = (n * mean[..., 1] + slope * away) / self._unit
-        rest = n * (covariance[..., 1, 1] - slope * covariance[..., 0, 1]) + slope**2 * variance * share
-        return first, first**2 + np.maximum(rest, 0.0) / self._unit**2
+        slope = np.where(variance > least, both, 0.0) / np.maximum(variance, least)
+        rest = covariance[:, 1, 1] - slope * both
+        square, slope, rest = mean[:, 1] / self._unit, slope / self._unit, rest / self._unit**2
+        return np.array([mean[:, 0], square, np.maximum(variance, 1e-300), slope, rest])

@@ -17,11 +17,12 @@ import numpy as np
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import Pooling
 from dpbayes_cli.inference.groups.noisy_normal import scaled_density
-from dpbayes_cli.inference.groups.population import log_hyperprior, normal_weights, prior_weights
+from dpbayes_cli.inference.groups.population import log_hyperprior, normal_excess, normal_weights, prior_weights
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.selection import PublishedSizes
 from dpbayes_cli.inference.groups.size_law import log_size_prior, log_sizes
 from dpbayes_cli.inference.groups.sum_nodes import log_size_weights
+from dpbayes_cli.inference.groups.tabulated import exp_minus
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -30,8 +31,10 @@ _MAX_STORED = 25_000_000
 """Densities are computed anew in every pass over the groups, if there are more of them than this."""
 _MAX_TABLE = 20_000
 """If there are more different sizes among the nodes, the law of the sizes is computed at this many and interpolated."""
-_CHUNK = 1 << 17
-"""Arrays of one chunk of groups have about this many elements."""
+_CHUNK = 1 << 14
+"""Arrays of one chunk of groups have about this many elements, and stay in a CPU's cache."""
+_BLOCK = 1024
+"""Of so many groups, the different values among the nodes of the coordinates are listed; most are those of many."""
 _LEAST = 1e-300
 
 
@@ -41,9 +44,9 @@ class ChunkTerms:
 
     Attributes:
         groups: the groups of the chunk.
-        sizes: p(size) p(noisy size | size), up to a factor, shape (n_groups, n_points, n_sizes).
+        sizes: p(size) p(noisy size | size), up to a factor, shape (n_groups, n_sizes, n_points).
         density: p(noisy sum | size, coordinate), up to a factor, shape (n_groups, n_sizes, n_coordinates).
-        population: the probabilities of the coordinates, shape (n_groups, n_points, n_coordinates).
+        population: the probabilities of the coordinates, shape (n_groups, n_coordinates, n_points).
         joint: p(coordinate, noisy sum and size), up to the factors above, of the shape of ``population``.
         evidence: the sum of ``joint`` over the coordinates, shape (n_groups, n_points).
         log_factors: the logarithm of the factors that differ between points, shape (n_groups, n_points).
@@ -60,12 +63,12 @@ class ChunkTerms:
     @property
     def masses(self) -> Floats:
         """The posterior probabilities of the coordinates, given each point of hyperparameters."""
-        return self.joint / self.evidence[..., None]
+        return self.joint / self.evidence[:, None]
 
     @property
     def size_masses(self) -> Floats:
         """The posterior probabilities of the sizes, given each point of hyperparameters."""
-        return self.sizes * (self.population @ self.density.swapaxes(1, 2)) / self.evidence[..., None]
+        return self.sizes * (self.density @ self.population) / self.evidence[:, None]
 
 
 class SumLikelihood:
@@ -111,6 +114,10 @@ class SumLikelihood:
         gaps = np.maximum(self._table[after] - self._table[self._place], 1.0)
         share = (numbers - self._table[self._place]) / gaps
         self._share = share if share.any() else None
+        self._levels = [
+            np.unique(coordinates[start : start + _BLOCK], return_inverse=True)
+            for start in range(0, len(coordinates) if pooling == "partial" else 0, _BLOCK)
+        ]
         self._log_factors = np.zeros(len(numbers))
         is_small = len(numbers) * numbers.shape[1] * coordinates.shape[1] <= _MAX_STORED
         self._stored = self._densities(slice(None)) if is_small else None
@@ -121,7 +128,7 @@ class SumLikelihood:
         mean, sd = self._moments.at(self.coordinates[groups])
         result = np.empty((len(sums), numbers.shape[1], mean.shape[1]))
         factors = self._log_factors[groups]
-        step = max(1, (1 << 17) // (numbers.shape[1] * mean.shape[1]))  # arrays of this size stay in the cache
+        step = max(1, _CHUNK // (numbers.shape[1] * mean.shape[1]))
         for start in range(0, len(sums), step):
             rows = slice(start, start + step)
             n = numbers[rows, :, None]
@@ -132,25 +139,32 @@ class SumLikelihood:
     def terms(self, points: Floats) -> Iterator[ChunkTerms]:
         """Yield the factors of all groups, chunk by chunk, at points of shape (n_points, n_hyperparameters)."""
         log_law = log_sizes(self._table, np.exp(points[:, -2, None]), np.exp(points[:, -1, None])).T
-        k, j = self.numbers.shape[1], self.coordinates.shape[1]
-        step = max(1, _CHUNK // (len(points) * (k + 3 * j) + k * j))
-        for start in range(0, len(self._sums), step):
-            groups = slice(start, min(start + step, len(self._sums)))
-            log_weights = self._interpolated(log_law, groups).swapaxes(1, 2) + self._size_terms[groups, None, :]
-            factors = log_weights.max(axis=2)
-            sizes = np.exp(log_weights - factors[..., None])
-            density = self._densities(groups) if self._stored is None else self._stored[groups]
-            nodes = self.coordinates[groups]
+        step = max(1, _CHUNK // (len(points) * self.coordinates.shape[1]))
+        for first in range(0, len(self._sums), _BLOCK):
+            block = slice(first, min(first + _BLOCK, len(self._sums)))
             if self._pooling == "partial":
-                population = normal_weights(nodes, points[:, 0], np.exp(points[:, 1]))
-            else:
-                population = np.repeat(prior_weights(nodes, self._law), len(points), axis=1)
-            joint = sizes @ density
-            joint *= population
-            evidence = np.maximum(joint.sum(axis=2), _LEAST)
-            yield ChunkTerms(
-                groups, sizes, density, population, joint, evidence, factors + self._log_factors[groups, None]
-            )
+                levels, place = self._levels[first // _BLOCK]
+                center, spread = points[:, 0], np.exp(points[:, 1])
+                excess = normal_excess(levels, center, spread)
+            for start in range(first, block.stop, step):
+                groups = slice(start, min(start + step, block.stop))
+                log_weights = self._interpolated(log_law, groups)
+                log_weights += self._size_terms[groups, :, None]
+                factors = log_weights.max(axis=1)
+                sizes = exp_minus(factors[:, None] - log_weights)
+                density = self._densities(groups) if self._stored is None else self._stored[groups]
+                nodes = self.coordinates[groups]
+                if self._pooling == "partial":
+                    population = normal_weights(
+                        nodes, center, spread, excess[place[start - first : groups.stop - first]]
+                    )
+                else:
+                    population = np.repeat(prior_weights(nodes, self._law), len(points), axis=2)
+                joint = density.swapaxes(1, 2) @ sizes
+                joint *= population
+                evidence = np.maximum(joint.sum(axis=1), _LEAST)
+                factors += self._log_factors[groups, None]
+                yield ChunkTerms(groups, sizes, density, population, joint, evidence, factors)
 
     def _interpolated(self, log_law: Floats, groups: slice) -> Floats:
         """Return values at the sizes, given those at the sizes of the table, shape (n, n_sizes, n_points)."""
@@ -174,4 +188,4 @@ class SumLikelihood:
 
     def masses(self, points: Floats) -> Floats:
         """Return the posterior probabilities of the coordinates, averaged over points, shape of ``coordinates``."""
-        return np.concatenate([each.masses.mean(axis=1) for each in self.terms(points)])
+        return np.concatenate([each.masses.mean(axis=2) for each in self.terms(points)])

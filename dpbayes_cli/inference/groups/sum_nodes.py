@@ -65,7 +65,8 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
         laws: possible laws of the sizes, each a log mean and a log shape, shape (n_laws, 2).
         fewest: the smallest possible number of records.
     """
-    seen = observed / steps
+    # groups whose noisy sizes round to the same integer have the same nodes
+    seen, group = np.unique(np.rint(observed / steps), return_inverse=True)
     radius, scale = noise.radius(_WINDOW_NATS) / steps + 1.0, noise.scale / steps
     mean, shape = np.exp(laws).T
     sd = np.sqrt(mean + mean**2 / shape)
@@ -83,15 +84,15 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
     candidates = np.sort(np.concatenate([candidates, likely], axis=1), axis=1)
     table = np.expm1(np.linspace(0.0, np.log1p(high.max()), _TABLE_POINTS))
     sizes = np.logaddexp.reduce([log_sizes(table, *law) for law in zip(mean, shape, strict=True)])
-    log_weight = log_noise_of_size(noise, steps, observed, candidates) + np.interp(candidates, table, sizes)
+    log_weight = log_noise_of_size(noise, steps, steps * seen, candidates) + np.interp(candidates, table, sizes)
     monitor = np.exp(_MONITOR_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
     nodes = np.rint(distribute_evenly(candidates, monitor, _SIZE_NODES, 0.1))
-    kink = np.clip(np.rint(seen), low, high)[:, None]
+    kink = np.clip(seen, low, high)[:, None]
     smallest = np.minimum(low[:, None] + _SMALLEST, high[:, None])
     nodes = np.sort(np.concatenate([nodes, kink, smallest], axis=1), axis=1)
     count = nodes.shape[1]
     few = np.minimum(low[:, None] + np.arange(float(count)), high[:, None])
-    return np.where((high - low < count)[:, None], few, nodes)
+    return np.asarray(np.where((high - low < count)[:, None], few, nodes)[group])
 
 
 def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
@@ -145,7 +146,11 @@ def distribute_evenly(nodes: Floats, monitor: Floats, count: int, even_share: fl
     places = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(pieces, axis=1)], axis=1)
     places /= places[:, -1:]
     levels = np.linspace(0.0, 1.0, count)
-    return np.array([np.interp(levels, place, row) for place, row in zip(places, nodes, strict=True)])
+    # the rows one after another are one ascending function, which is interpolated at once
+    row = np.arange(len(nodes))[:, None]
+    result = np.interp(levels + row, (places + row).ravel(), nodes.ravel())
+    result[:, [0, -1]] = nodes[:, [0, -1]]
+    return result
 
 
 def first_coordinates(
@@ -211,4 +216,9 @@ def merge_nodes(moments: RecordMoments, local: Floats, count: int) -> Floats:
     ramp = least * np.arange(1, count + 1) / (count + 1)
     inner = np.maximum.accumulate(inner - ramp, axis=1) + 2.0 * ramp - least
     ends = np.broadcast_to(np.array([[begin, end]]), (len(local), 2))
-    return np.concatenate([ends[:, :1], inner, ends[:, 1:]], axis=1)
+    nodes = np.concatenate([ends[:, :1], inner, ends[:, 1:]], axis=1)
+    # rounded to a power of two that is at most a fourth of the gap, the nodes of many groups are the same numbers
+    gaps = np.diff(nodes, axis=1)
+    _, exponent = np.frexp(np.minimum(gaps[:, 1:], gaps[:, :-1]))
+    nodes[:, 1:-1] = np.ldexp(np.rint(np.ldexp(inner, 3 - exponent)), exponent - 3)
+    return nodes

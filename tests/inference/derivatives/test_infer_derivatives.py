@@ -132,7 +132,9 @@ def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:
     assert uninformed(two_level_observation(), 0.1 * flat, 0.01 * np.eye(2)) == ()
 
 
-def test_the_work_between_rounds_does_not_depend_on_the_noisy_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_between_rounds_does_not_depend_on_the_noisy_numbers(
+    short_searches: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If a release is interrupted after a round and draws again, its running time tells nothing about that round."""
     calls, evaluate = [0], DerivativeDensity.__call__
 

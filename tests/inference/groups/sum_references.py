@@ -85,7 +85,7 @@ def reference(outcome: GroupedSums, moments: RecordMoments, grid: Floats, likeli
     log_mean, log_shape = (
         each.ravel() for each in np.meshgrid(np.linspace(-4.0, 6.5, 43), np.linspace(-5.0, 5.0, 21), indexing="ij")
     )
-    population = normal_weights(grid[None], center, np.exp(log_spread))[0]
+    population = normal_weights(grid[None], center, np.exp(log_spread))[0].T
     shape, mean = np.exp(log_shape)[:, None], np.exp(log_mean)[:, None]
     sizes = stats.nbinom.pmf(np.arange(likelihood.shape[1]), shape, shape / (shape + mean))
     weights = np.exp(log_size_prior(log_mean, log_shape))[:, None] * np.exp(

@@ -70,7 +70,7 @@ def distances(left: Floats, right: Floats) -> Floats:
 @pytest.mark.parametrize(("center", "spread"), [(0.0, 1.0), (0.3, 0.01), (5.0, 0.5), (-9.9, 2.0)])
 def test_functions_that_are_linear_between_nodes_are_integrated_exactly(center: float, spread: float) -> None:
     nodes = np.sort(np.concatenate([[-10.0, 10.0], np.random.default_rng(0).normal(0.0, 2.0, 40)]))[None]
-    weights = normal_weights(nodes, np.array([center]), np.array([spread]))[0, 0]
+    weights = normal_weights(nodes, np.array([center]), np.array([spread]))[0, :, 0]
     points = np.linspace(-10.0, 10.0, 400_001)
     density = np.exp(-0.5 * ((points - center) / spread) ** 2)
     expected = np.interp(points, nodes[0], np.sin(nodes[0])) @ density / density.sum()
@@ -82,7 +82,7 @@ def test_functions_that_are_linear_between_nodes_are_integrated_exactly(center: 
 def test_the_stated_prior_is_integrated(name: str) -> None:
     outcome = outcome_of(FAMILIES[name], COLUMNS[name])
     nodes = np.linspace(*RecordMoments(outcome).domain, 400)[None]
-    weights = prior_weights(nodes, outcome.law)[0, 0]
+    weights = prior_weights(nodes, outcome.law)[0, :, 0]
     draws = outcome.law.draw_prior(40_000, np.random.default_rng(0))[:, 0]
     assert weights.sum() == pytest.approx(1.0)
     assert weights @ nodes[0] == pytest.approx(draws.mean(), abs=6.0 * draws.std() / 200.0)

@@ -76,6 +76,19 @@ def test_the_standard_deviation_within_groups_is_learned_from_the_squares() -> N
     assert posterior.new_group.shape == (400, 1)
 
 
+@pytest.mark.slow
+def test_the_standard_deviation_within_many_groups_is_found_whatever_the_seed() -> None:
+    """It is learned from 800 of the groups; their posterior has a standard deviation of about 8 % of the truth."""
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(0, 40, 4000)
+    observation, _ = noisy_groups(rng.normal(5.0, 1.0, 4000), sizes, 1.5, DiscreteLaplace(8.0 * UNIT), rng)
+    within = [infer_groups(observation, "partial", 2000, np.random.default_rng(seed)).draws[:, 2] for seed in (2, 3)]
+    means, sds = np.array([[each.mean(), each.std()] for each in within]).T
+    assert abs(means[0] - means[1]) < 0.5 * sds.min()
+    assert sds.max() < 1.5 * sds.min()
+    assert np.abs(means - 1.5).max() < 5.0 * sds.max()
+
+
 CELLS: dict[str, tuple[float, float, NoiseLaw, Outside, NormalPrior]] = {
     "small groups": (20.0, 1.5, DiscreteLaplace(8.0 * UNIT), "clamp", NormalPrior(spread=1.0)),
     "large groups": (500.0, 0.3, DiscreteLaplace(8.0 * UNIT / 3.0), "clamp", NormalPrior(spread=1.0)),
