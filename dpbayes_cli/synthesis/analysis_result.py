@@ -74,8 +74,8 @@ class Analyzed:
         }
 
     def __repr__(self) -> str:
-        """Return the estimates as text."""
-        return f"{self.title}\n{self.to_pandas()}"
+        """Return the estimates and the warnings as text."""
+        return "\n".join((self.title, str(self.to_pandas()), *self.warnings))
 
     def _repr_html_(self) -> str:
         texts = "".join(f"<p>{escape(text)}</p>" for text in self.warnings)

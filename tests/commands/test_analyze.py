@@ -106,6 +106,7 @@ def test_what_the_network_cannot_tell_is_refused_and_what_it_assumes_is_named(dp
     assert "WARNING" not in done.out
     asked = " ".join(dpbayes("analyze", "out", "--table", "flag,age").out.split())
     assert "no edge flag - age: these columns are assumed" in asked
+    assert "no edge flag - age: these columns are assumed" in repr(dpb.analyze("out", table=("flag", "age")))
     independent = "no edge age - flag and makes them independent given class"
     dpbayes("analyze", "out", "age ~ class + flag", *BOUNDS).exits(3, independent)
     dpbayes("analyze", "out", "--mean", "age", "--by", "class,flag").exits(3, independent)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Pooling = Literal["partial", "none"]
 """``partial``: the groups' parameters have a common law, which is learned. ``none``: each has the stated prior."""
+WORKERS = 2
+"""Independent parts of a computation run in this many threads."""
 LEVELS = (0.05, 0.5, 0.95)
 """The levels of the reported quantiles."""
 DrawGroups = Callable[[int, "np.random.Generator"], "Floats"]

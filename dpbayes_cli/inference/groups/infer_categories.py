@@ -14,6 +14,7 @@ its count and the sum of all others (``pair_summary``).
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from dpbayes_cli.inference.groups.count_tables import CountLaw
 from dpbayes_cli.inference.groups.draws import draw_dirichlet
 from dpbayes_cli.inference.groups.group_blocks import group_blocks
 from dpbayes_cli.inference.groups.grouped_counts import counts_method, hyperparameter_names, spread_of_groups
-from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_posterior import WORKERS, GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, ess_warnings, sample_density
 from dpbayes_cli.inference.groups.pair_summary import (
     DistributionFunctions,
@@ -119,8 +120,10 @@ def infer_categories(
     laws = prior.laws(rng.permutation(sample.thin(_MOST_DRAWS, rng)))
     moments, n_draws, n_few = _moments(counts, laws)
     names = range(observed.shape[1] if observed.shape[1] > 2 else 1)
-    summaries = [_summarize(observation, observed, k, moments, n_draws, laws[:n_few]) for k in names]
-    joined = join_summaries(summaries)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        joined = join_summaries(
+            list(pool.map(lambda k: _summarize(observation, observed, k, moments, n_draws, laws[:n_few]), names))
+        )
     draws, new_group = _hyperparameters(
         prior, sample, joined["means"], joined["sds"], published is not None, samples, rng
     )
@@ -156,7 +159,8 @@ def _sample(
     counts = CategoryCounts(observed[some], component_noise(observation.noise, 1))
 
     def log_density(points: Floats) -> Floats:
-        result = prior.log_density(points) + [counts.log_likelihood(law) for law in prior.laws(points)]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            result = prior.log_density(points) + list(pool.map(counts.log_likelihood, prior.laws(points)))
         if published is not None:
             result = result - len(some) * published.log_probability(*prior.values(points)[1:])
         return np.nan_to_num(result, nan=-1e300, neginf=-1e300)

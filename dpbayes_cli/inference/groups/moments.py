@@ -23,13 +23,13 @@ from scipy.interpolate import CubicSpline
 
 from dpbayes_cli.base.numeric import normalize
 from dpbayes_cli.core.noisy_observation import GroupedMoments, GroupedSums, NoisyGroups
-from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_posterior import WORKERS, GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.grouped_sums import fit_sums, part_of, refit_sums, summarize_all
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.squares import SquareTotal
 from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
-from dpbayes_cli.inference.groups.sum_summaries import WORKERS, SumFit, SumPosterior
+from dpbayes_cli.inference.groups.sum_summaries import SumFit, SumPosterior
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats

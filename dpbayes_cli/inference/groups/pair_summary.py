@@ -41,7 +41,7 @@ _GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.35, 0.5, 0.65, 0.9, 0.95, 0.98])
 _LOWER, _UPPER = 1, 7
 _PART_LEVELS = np.array([0.005, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.995])
 _PLACE_PAIRS, _PLACE_DRAWS = 64, 16
-_STEPS, _ABOVE_DRAWS = 5, 16
+_STEPS, _ABOVE_POINTS = 5, 6
 _ENDS = (-600.0, 36.0)
 """The logits of probabilities beyond which doubles hardly tell probabilities from 0 or 1."""
 _SURE = 1e-4
@@ -158,8 +158,9 @@ def _summary(moments: _Moments, quantiles: Floats, above: Floats) -> PairSummary
 
 
 def _above(a: Floats, b: Floats, overall: Floats) -> Floats:
-    """Return the probabilities of Beta laws above the mean over all groups, averaged over a few draws of it."""
-    return np.asarray(1.0 - np.mean([betainc(a, b, each) for each in overall[:_ABOVE_DRAWS]], axis=0))
+    """Return the probabilities of Beta laws above the mean over all groups, averaged over a few quantiles of it."""
+    few = np.quantile(overall, (np.arange(_ABOVE_POINTS) + 0.5) / _ABOVE_POINTS)
+    return np.asarray(1.0 - np.mean([betainc(a, b, each) for each in few], axis=0))
 
 
 def mean_probability(pairs: NoisyPairs, law: CountLaw) -> Floats:
