@@ -85,6 +85,6 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
             return ""
         return (
             f"a normal law with this fit has {100.0 * outside:.2g} % of the targets beyond the bounds. If so many "
-            "recorded targets are at a bound, slopes and the variance are underestimated, because inference ignores clamping: "
-            "use wider bounds in another release"
+            "recorded targets are at a bound, slopes and the variance are underestimated, because inference ignores "
+            "clamping: use wider bounds in another release"
         )
