@@ -1,4 +1,4 @@
-"""Linear regression: how a number depends on other numbers."""
+"""Linear regression: how a number depends on other columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.models.families.regression_moments import RegressionMoments
+    from dpbayes_cli.privacy.noise import NoiseLaw
 
-
+_LARGE_NOISE, _UNKNOWN_RECORDS = 0.01, 1000
+"""Inference warns if the noise on a mean square of a scaled number is larger; if the number of records is unknown, it
+assumes this one."""
 _TARGET = {"column": "y", "lower": 0.0, "upper": 2.5}
 _FEATURE = {"lower": -1.0, "upper": 3.0}
 
@@ -173,6 +176,17 @@ class LinearRegression(JointNormal, NormalRegression):
         middles = [(low + high) / 2.0 for _, low, high in self.bounds[1:]]
         slopes = mean[1 : len(self.bounds)]
         return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
+
+    def known_miscalibration(self, noise: "NoiseLaw", n_records: int | None) -> tuple[str, ...]:
+        """Return a warning that intervals of slopes are too wide, if noise is large and the prior the default."""
+        relative = noise.variance**0.5 / ((n_records or _UNKNOWN_RECORDS) * STEPS**2)
+        if self.spread is None or relative < _LARGE_NOISE:
+            return ()
+        return (
+            "beside this noise, 90 % intervals of slopes are often too wide under the default prior: in simulations "
+            "with 5,000 records, epsilon 1 and delta 1e-6, they contained 90 % (5 binary features), 96 % (5 normal) "
+            "and 98 % (10 skewed) of the slopes",
+        )
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         """Return the slope with the largest effect over the range of its feature."""

@@ -238,6 +238,13 @@ def test_texts_become_indicators_of_all_values_but_the_first() -> None:
     assert simulated[-1] == 50 * subject.columns[0].steps ** 2  # type: ignore[union-attr]
 
 
+def test_a_warning_tells_that_intervals_are_wide_beside_large_noise() -> None:
+    subject = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys("abcde", BOUNDS)})
+    noise = noise_of(subject, policy_of(subject, True), "0.018", gaussian=True)
+    assert "too wide" in subject.known_miscalibration(noise, 5000)[0]
+    assert subject.known_miscalibration(noise, 50_000) == ()
+
+
 def features_of(kind: str, n: int, d: int, rng: np.random.Generator) -> Floats:
     """Correlated features in [-1, 1] of a law that inference does not assume."""
     z = 0.5 * rng.standard_normal((n, 1)) + 0.75**0.5 * rng.standard_normal((n, d))
