@@ -84,7 +84,7 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
         if outside <= _MAX_SHARE_OUT_OF_BOUNDS:
             return ""
         return (
-            f"a normal law with this fit has {outside:.1%} of the targets beyond the bounds. If so many recorded "
-            "targets are at a bound, slopes and the variance are underestimated, because inference ignores clamping: "
-            "use wider bounds in another release"
+            f"a normal law with this fit has {100.0 * outside:.2g} % of the targets beyond the bounds. If so many "
+            "recorded targets are at a bound, slopes and the variance are underestimated, because inference ignores "
+            "clamping: use wider bounds in another release"
         )
