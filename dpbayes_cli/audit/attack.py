@@ -37,6 +37,8 @@ _MAX_DRAWS, _MAX_DRAWS_THOROUGH = 20_000, 200_000
 _MIN_DRAWS = 200
 _FIRST_BATCH, _FIRST_SAMPLER_BATCH = 1, 2000
 """Number of releases in the first batch; larger for exact samplers, which compute their law once for each batch."""
+_MOST_WARM_UP = 10.0
+"""The first batch takes at most about this many times as long as it would take later."""
 _MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
 _MAX_NUMBERS = 10_000_000
 _MAX_PAIRS = 3
@@ -244,9 +246,9 @@ class _Attack:
             left = math.inf if draws else (_END_SHARE - self.clock.passed) / (len(pairs) - i)
             one, other = self._drawn(pair, most, self.clock.passed + left)
             if len(one) < _MIN_DRAWS:
-                reason = f"{_MIN_DRAWS} releases of each data set take more than the time that is left; --trials 1000"
-                self.missed.append(f"whole releases, because {reason} makes them: {pair.described}")
-                continue
+                reason = f"{_MIN_DRAWS} of each of two data sets take more than the time that is left"
+                self.missed.append(f"whole releases, because {reason}; --trials 1000 makes them")
+                break
             if len(one) < most:
                 self.missed.append(f"losses that need more than {len(one):,} releases to show: {pair.described}")
             yield from self._claims(pair, one, other, len(pairs))
@@ -264,8 +266,9 @@ class _Attack:
                 rows.append(repeats.draw_releases(self.planned, evidence, size))
             n += size
             seconds = time.process_time() - start
-            needed = seconds / size * (_MIN_DRAWS - n)
-            if n > _FIRST_BATCH and self.clock.passed + needed / self.clock.seconds > share:  # the first one warms up
+            warm_up = _MOST_WARM_UP if n == size else 1.0
+            needed = seconds / size / warm_up * (_MIN_DRAWS - n)
+            if self.clock.passed + needed / self.clock.seconds > share:
                 break
             if seconds < 0.5:
                 size *= 2

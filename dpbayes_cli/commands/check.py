@@ -70,9 +70,8 @@ def command(data: str | None, spec_path: Path | None, as_json: bool, **flags: An
     for each in mistakes:
         hint = each.hint or ""
         remedy = "fill in the spec below" if "\n" in hint and check.suggestion else hint
-        check.advice.append(
-            f"the request is not complete; {each.message.replace(': missing', ' is missing')}; {remedy}".rstrip("; ")
-        )
+        message = each.message.replace(": missing", " is missing")  # what follows a colon is to be typed
+        check.advice.append(f"the request is not complete; {message}; {remedy}".rstrip("; "))
     if as_json:
         emit_json(_document(check))
     else:

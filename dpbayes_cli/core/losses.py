@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _LEGENDRE_NODES = 24
 _LARGEST_LOG_RATE = 30.0
+_FEW_COUNTS = 20
+"""Up to this bound, sums over counts do not overflow at the largest rate."""
 
 
 class Loss(ABC):
@@ -167,22 +170,40 @@ class CountLoss(CurvedLoss):
 
     def mean(self, t: Floats) -> Floats:
         """Return E[y]."""
-        return self.moments(t)[0]
+        return self._moments(t, self._incomplete_gamma)[0]
 
     def curvature(self, t: Floats) -> Floats:
         """Return exp(t) P(Y < upper)."""
-        return self.moments(t)[2]
+        return self._moments(t, self._incomplete_gamma)[2]
 
     def moments(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return mean and variance of the clamped count, and their derivatives.
+        """Return mean and variance of the clamped count, and their derivatives, fast for small bounds."""
+        return self._moments(t, self._sum if self.upper <= _FEW_COUNTS else self._incomplete_gamma)
+
+    def _incomplete_gamma(self, rate: Floats) -> Floats:
+        """Return P(Y < upper)."""
+        from scipy.special import gammaincc
+
+        return np.asarray(gammaincc(float(self.upper), rate))
+
+    def _sum(self, rate: Floats) -> Floats:
+        """Return P(Y < upper) as a sum of positive terms, which takes a fraction of the time."""
+        total = np.ones_like(rate)
+        for k in range(self.upper - 1, 0, -1):
+            total *= rate / k
+            total += 1.0
+        return np.exp(-rate) * total
+
+    def _moments(self, t: Floats, below_upper: Callable[[Floats], Floats]) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return what ``moments`` returns, given a function that returns P(Y < upper).
 
         They follow from E[Y; Y < upper] = rate P(Y < upper - 1) and E[Y (Y - 1); Y < upper] = rate^2 P(Y < upper - 2).
         """
-        from scipy.special import gammaincc, gammaln
+        from scipy.special import gammaln
 
         t = np.clip(t, -_LARGEST_LOG_RATE, _LARGEST_LOG_RATE)
         rate, upper = np.exp(t), float(self.upper)
-        below = gammaincc(upper, rate)
+        below = below_upper(rate)
         at = np.exp((upper - 1.0) * t - rate - gammaln(upper))  # P(Y = upper - 1)
         first = rate * (below - at)
         mean = first + upper * (1.0 - below)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
-from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -28,13 +28,13 @@ class CountAt:
 
 @dataclass(frozen=True)
 class ProductOf:
-    """The expression that is a product of the codes of numbers for a valid record, and 0 for an invalid record.
+    """The expression that is a product of factors for a valid record, and 0 for an invalid record; see ``Factor``.
 
     Attributes:
         roles: the roles of the factors; a role stands twice for a square. If empty, the product is 1 for each valid
             record.
         weight: an integer factor.
-        centered: whether each factor is 2 * code - steps, which is in -steps..steps, instead of the code.
+        centered: whether each number is 2 * code - steps, which is in -steps..steps, instead of the code.
     """
 
     roles: tuple[str, ...] = ()
@@ -277,9 +277,9 @@ NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)
 """The empty statistic, for a chain that reads records instead of a statistic."""
 
 
-def can_be_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
+def can_be_null(policy: RecordPolicy, *columns: AnyColumn) -> bool:
     """Return whether some records may contribute nothing, so that the number of contributing records is private."""
-    drops_numbers = any(column.outside == "drop" for column in columns)
+    drops_numbers = any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns)
     return drops_numbers or not policy.complete or policy.neighbors is not Neighbors.REPLACE_ONE
 
 
@@ -305,46 +305,3 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
     squared = 2 * steps**2 if removed else 4 * steps**2
     largest, witness = steps if removed else 2 * steps, Witness(upper, None if removed else lower)
     return Statistic(("sum", "valid"), expressions, 2 * steps, witness, squared, largest_change=largest)
-
-
-def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> Statistic:
-    """Return the sums of the values, squares and products of D columns with S grid steps each.
-
-    Let u be the vector (S, 2 * code_1 - S, .., 2 * code_D - S). A record contributes the diagonal of the matrix u u',
-    and twice the entries above the diagonal. The first entry, S^2, counts valid records; it is left out if their number
-    is public.
-
-    Privacy: let a = u / S and b be the vectors of two records: they are in [-1, 1]^(D+1), and their first coordinates
-        are 1. In units of S^2, the L1 change is the entrywise L1 norm of a a' - b b' = [(a+b)(a-b)' + (a-b)(a+b)'] / 2,
-        which is at most |a+b|_1 |a-b|_1. These two norms add up to at most 2 (D+1), so that their product is at most
-        (D+1)^2. This is attained by two records: one at all upper bounds, the other at the lower bound of one column
-        and in the middle of the others. A component that is a sum or a product changes by at most 4, or by 2 if one
-        record is null; any other changes by at most 1. A record that is added, removed or exchanged with a null record
-        changes the statistic by (sum of |a_i|)^2 <= (D+1)^2 in L1. Two valid records attain as much, so counting valid
-        records costs nothing. The squared L2 change 2 |aa' - bb'|_F^2 - sum (a_i^2 - b_i^2)^2 is convex in every
-        coordinate (its second derivative is 8 s + 12 b_i^2 - 4 a_i^2 with s >= 1). So it is largest at bounds, where it
-        is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an integer with the parity of D+1. If one record is null, the squared L2
-        change is at most (D+1)(2D+1), which the upper bounds attain.
-    Source: derived here.
-    """
-    size, scale = len(columns) + 1, columns[0].steps
-    roles = [column.role for column in columns]
-    names, expressions = [], []
-    for i, first in enumerate(roles):
-        names.append(f"sum[{first}]")
-        expressions.append(ProductOf((first,), 2 * scale, centered=True))
-        for second in roles[i:]:
-            names.append(f"product[{first},{second}]")
-            expressions.append(ProductOf((first, second), 1 if first == second else 2, centered=True))
-    if can_be_null(policy, *columns):
-        names.append("valid")
-        expressions.append(ProductOf((), scale**2))
-    top = tuple(column.cell(1.0) for column in columns)
-    witness, witness_l2, squared, largest = Witness(top, None), None, size * (2 * size - 1), 2
-    if policy.neighbors is not Neighbors.ADD_REMOVE:
-        down = tuple(column.cell(0.5 if i else 0.0) for i, column in enumerate(columns))
-        half = tuple(column.cell(0.0 if i < size // 2 else 1.0) for i, column in enumerate(columns))
-        witness, witness_l2, squared = Witness(top, down), Witness(top, half), 4 * (size**2 - size % 2)
-        largest = 4
-    l1, l2_squared, largest = size**2 * scale**2, squared * scale**4, largest * scale**2
-    return Statistic(tuple(names), tuple(expressions), l1, witness, l2_squared, witness_l2, largest_change=largest)

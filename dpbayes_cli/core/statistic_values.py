@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn
+from dpbayes_cli.core.second_moments import factors_of
 from dpbayes_cli.core.statistic import ProductOf, Statistic
 from dpbayes_cli.privacy.lazy_numpy import np
 
@@ -13,22 +14,26 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 
-def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
-    """Evaluate a statistic of products of codes without a data engine, for simulations and as a reference for tests.
+def evaluate(statistic: Statistic, columns: Sequence[AnyColumn], numbers: Floats) -> tuple[int, ...]:
+    """Evaluate a statistic of products without a data engine, for simulations and as a reference for tests.
 
-    ``numbers`` has the shape (n_records, n_columns).
+    ``numbers`` has the shape (n_records, n_columns); a text is given as the code of its level.
     """
-    coded = [column.codes(numbers[:, i]) for i, column in enumerate(columns)]
-    valid = np.prod([mask for _, mask in coded], axis=0)
-    codes = {column.role: codes for column, (codes, _) in zip(columns, coded, strict=True)}
-    steps = {column.role: column.steps for column in columns}
+    coded = [
+        column.codes(numbers[:, i]) if isinstance(column, NumericColumn) else (numbers[:, i].astype(np.int64), 1)
+        for i, column in enumerate(columns)
+    ]
+    valid = np.prod(np.broadcast_arrays(*(mask for _, mask in coded)), axis=0) * np.ones(len(numbers), dtype=np.int64)
+    factors = {factor.role: factor for factor in factors_of(columns)}
+    values_of = {role: factor.of_codes([codes for codes, _ in coded]) for role, factor in factors.items()}
     values = []
     for expression in statistic.expressions:
         if not isinstance(expression, ProductOf):
             raise TypeError("expected a statistic whose expressions are products of codes")
         terms = valid
         for role in expression.roles:
-            terms = terms * (2 * codes[role] - steps[role] if expression.centered else codes[role])
+            is_centered = expression.centered and factors[role].level is None
+            terms = terms * (2 * values_of[role] - factors[role].steps if is_centered else values_of[role])
         values.append(expression.weight * int(terms.sum()))
     return tuple(values)
 

@@ -222,9 +222,9 @@ class MultivariateNormal(JointNormal):
         if self.spread is not None:
             from dpbayes_cli.models.families.bounded_vectors import BoundedVectorRecords, weak_prior
 
-            weak = weak_prior(self.columns)
-            return BoundedVectorRecords(*weak, self.columns, counted, self.spread, self.sd_freedom)
-        return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)
+            weak = weak_prior(self.scaled_columns)
+            return BoundedVectorRecords(*weak, self.scaled_columns, counted, self.spread, self.sd_freedom)
+        return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.scaled_columns, counted)
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:
         law = self.law(counted=False)

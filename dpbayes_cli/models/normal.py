@@ -12,8 +12,9 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings, mean_of, of_clamped_normal
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisySums, valid_count
+from dpbayes_cli.core.second_moments import second_moments
 from dpbayes_cli.core.section import Positive, Scale, Section, require_type, with_defaults
-from dpbayes_cli.core.statistic import Statistic, can_be_null, second_moments
+from dpbayes_cli.core.statistic import Statistic, can_be_null
 from dpbayes_cli.models.families.bounded_numbers import BoundedNumber, simulated_quantiles
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.models.families.grouped import Groupable

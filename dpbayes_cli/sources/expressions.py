@@ -16,6 +16,7 @@ from ibis.config import Config
 from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES, NumberMarks, normal_cell
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.second_moments import Factor
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import TableCounts
 from dpbayes_cli.sources.cell_expressions import (
@@ -88,19 +89,23 @@ class Statements:
         names = [f"text_{i}" for i in range(len(columns))] + ([] if bound is None else ["owner"])
         self._schema = ibis.schema(dict.fromkeys(names, "string"))
 
-    def sum_query(self, policy: RecordPolicy, monomials: Sequence[Monomial]) -> str:
-        """Return a query of one row: the numbers of records and of valid records, and the sums of products of codes.
+    def sum_query(self, policy: RecordPolicy, factors: Sequence[Factor], monomials: Sequence[Monomial]) -> str:
+        """Return a query of one row: the numbers of records and of valid records, and the sums of products.
 
         Raises:
             SourceError: the grid is so fine that a product of codes exceeds 64 bits.
         """
         rows = self._coded(policy)
-        steps = [column.steps if isinstance(column, NumericColumn) else 0 for column in self._columns]
+        codes = [rows[self._codes[factor.column]] for factor in factors]
+        values = [
+            code if factor.level is None else (code == factor.level).cast("int64")
+            for factor, code in zip(factors, codes, strict=True)
+        ]
         is_valid, sums = self._valid(rows), {}
         for m, monomial in enumerate(monomials):
-            product, largest = rows[self._codes[monomial[0]]], steps[monomial[0]]
+            product, largest = values[monomial[0]], factors[monomial[0]].steps
             for i in monomial[1:]:
-                product, largest = product * rows[self._codes[i]], largest * steps[i]
+                product, largest = product * values[i], largest * factors[i].steps
             if largest >= _MAX_PRODUCT:
                 raise SourceError(
                     "the products of the columns are too large for this engine", hint="read files without --engine"

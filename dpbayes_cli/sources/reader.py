@@ -18,7 +18,7 @@ OUT_OF_BOUNDS = -1
 MISSING = -2
 """The code of any other cell without a valid value, which a stand-in may replace."""
 Monomial = tuple[int, ...]
-"""A product of codes, given by the column indices of its factors in ascending order."""
+"""A product of factors, given by their indices in ascending order; see ``factors_of``."""
 EVERY_RECORD = -1
 """The number of the cell in which an engine counts every record, besides the cells of tables."""
 

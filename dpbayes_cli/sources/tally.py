@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
+from dpbayes_cli.core.second_moments import Factor, factors_of
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, Expression, ProductOf, Statistic
 from dpbayes_cli.core.statistic_values import released_values
@@ -109,23 +110,23 @@ class CodeTally(Tally):
 
 
 class SumTally(Tally):
-    """Sums of products of the codes of numeric columns, over the records that are valid in all of them."""
+    """Sums of products of factors (see ``factors_of``), over the records that are valid in all columns."""
 
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
         super().__init__(columns, policy)
-        numbers = [require_type(column, NumericColumn) for column in columns]
-        self._terms = [_expansion(expression, numbers) for expression in statistic.expressions]
+        self._factors = factors_of(columns)
+        self._terms = [_expansion(expression, self._factors) for expression in statistic.expressions]
         self._monomials = sorted({part for terms in self._terms for part in terms} - {()})
         self._sums: Counter[Monomial] = Counter()
 
     def read(self, blocks: Iterable[Records]) -> None:
         """Read all records; see ``Reader``."""
         for _, codes in imputed_codes(blocks, self.columns, self._policy):
-            self.add([_sums_of_products(codes, self._monomials)])
+            self.add([_sums_of_products([factor.of_codes(codes) for factor in self._factors], self._monomials)])
 
     def query(self, statements: Statements) -> str:
         """Return a query of one row: the numbers of records and of valid records, and the sums of products."""
-        return statements.sum_query(self._policy, self._monomials)
+        return statements.sum_query(self._policy, self._factors, self._monomials)
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Add the rows of the query."""
@@ -188,17 +189,18 @@ class TableTally(Tally):
         return ExactEvidence(released_values(self._statistic, tables), self.records)
 
 
-def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict[Monomial, int]:
-    """Return a product of codes, centered or not, as a sum of products of plain codes with integer weights."""
-    product, indices = require_type(expression, ProductOf), {column.role: i for i, column in enumerate(columns)}
+def _expansion(expression: Expression, factors: Sequence[Factor]) -> dict[Monomial, int]:
+    """Return a product of factors, centered or not, as a sum of products of plain factors with integer weights."""
+    product, indices = require_type(expression, ProductOf), {factor.role: i for i, factor in enumerate(factors)}
     terms: dict[Monomial, int] = {(): product.weight}
     for role in product.roles:
         index = indices[role]
+        is_centered = product.centered and factors[index].level is None
         grown: Counter[Monomial] = Counter()
         for monomial, weight in terms.items():
-            grown[tuple(sorted((*monomial, index)))] += weight * (2 if product.centered else 1)
-            if product.centered:
-                grown[monomial] -= weight * columns[index].steps
+            grown[tuple(sorted((*monomial, index)))] += weight * (2 if is_centered else 1)
+            if is_centered:
+                grown[monomial] -= weight * factors[index].steps
         terms = dict(grown)
     return terms
 

@@ -27,7 +27,12 @@ _COMMON = ("dataset", "data", "column", "on_invalid", "records", "source")
 _COSTS = ("epsilon", "rho", "mu")
 """The options that state a privacy cost."""
 _ANY_TEXT = "TEXT"
-_EXAMPLES = {"privacy.epsilon": "1", "bounds.private.epsilon": "0.1", "bounds.private.high": "100"}
+_EXAMPLES = {
+    "privacy.epsilon": "1",
+    "bounds.private.epsilon": "0.1",
+    "bounds.private.high": "100",
+    "by.values": "keys.txt",
+}
 
 TypeFor = Callable[[type[Model], type[Mechanism], Mapping[str, Any]], type[Section]]
 """A function from a model, a mechanism and a request to the type of its specs; it may raise ``SpecError``."""

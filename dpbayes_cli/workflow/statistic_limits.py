@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.second_moments import factors_of
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts
 
 
@@ -15,7 +16,8 @@ def limits_of(statistic: Statistic, model: Model, n_records: float) -> Iterator[
     if statistic.transform is not None:
         yield from [(-n_records, n_records)] * len(statistic.names)
         return
-    steps = {column.role: getattr(column, "steps", 1) for column in model.columns}
+    has_products = isinstance(statistic.expressions[0], ProductOf)
+    steps = {factor.role: factor.steps for factor in (factors_of(model.columns) if has_products else ())}
     for expression in statistic.expressions:
         if isinstance(expression, ProductOf):
             largest = abs(expression.weight) * math.prod(steps[role] for role in expression.roles) * n_records

@@ -20,10 +20,11 @@ from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.latent_sums import LatentSumsSampler
+from dpbayes_cli.models.families.linear_domain import LinearRegressionDomain, LinearRegressionPrior
 from dpbayes_cli.models.families.regression_density import Moments
 from dpbayes_cli.models.families.regression_moments import RegressionMoments
 from dpbayes_cli.models.families.regression_simulation import draw_records, draw_regressions
-from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior
+from dpbayes_cli.models.linear_regression import LinearRegression
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.inference.sum_cells import noise_of, policy_of, simulate
@@ -117,12 +118,14 @@ def test_posterior_without_noise_is_conjugate(features: int, variance: float | N
 
 @pytest.mark.parametrize("variance", [None, 0.9])
 @pytest.mark.parametrize("stated", [False, True])
-def test_the_gradient_of_the_density_is_that_of_differences(stated: bool, variance: float | None) -> None:
+@pytest.mark.parametrize("texts", [(), (1, 1)])
+def test_the_gradient_of_the_density_is_that_of_differences(
+    texts: tuple[int, ...], stated: bool, variance: float | None
+) -> None:
     """Log prior + g' sums by each coordinate and by the number of records, for features that are anywhere."""
     rng = np.random.default_rng(2)
     law = require_type(model(3, variance).law(True), RegressionMoments)
-    if not stated:
-        law = RegressionMoments(law.columns, True, 0.7, None, law.variance)
+    law = replace(law, texts=texts) if stated else RegressionMoments(law.columns, True, 0.7, None, law.variance, texts)
     point, m, step = 0.7 * rng.standard_normal((1, law.dimension)), np.array([37.3]), 1e-6
     _, sums, pull_back = law.evaluate(point, m)
     weights = rng.standard_normal(sums.shape) / law.unit
@@ -145,7 +148,7 @@ def test_all_correlation_matrices_are_equally_likely(d: int) -> None:
 
     Coordinates are drawn near their prior and weighted by the density. False-fail 1e-6.
     """
-    columns = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys("abcd"[:d], BOUNDS)}).columns
+    columns = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys("abcd"[:d], BOUNDS)}).scaled_columns
     law, rng, n = RegressionMoments(columns, False), np.random.default_rng(6), 40_000
     points = np.zeros((n, law.dimension))
     drawn = np.r_[law.slices.pivots, law.slices.rows]
@@ -211,6 +214,37 @@ def test_plug_in_posterior_of_singular_moments_is_finite() -> None:
             assert (drawn[:, -1] > 0.0).all()
 
 
+def test_texts_become_indicators_of_all_values_but_the_first() -> None:
+    """The plug-in posterior of exact moments is centered at least squares; predictions and records agree."""
+    domain = {
+        "target": {"column": "y", "lower": -10, "upper": 10},
+        "features": {"x": {"lower": 0, "upper": 4}, "r": {"values": ["n", "s", "w"]}, "b": {"values": ["no", "yes"]}},
+    }
+    subject, rng, n = built(domain), np.random.default_rng(3), 4000
+    assert subject.parameters[1:-1] == ("beta[x]", "beta[b=yes]", "beta[r=s]", "beta[r=w]")
+    x, b, r = rng.uniform(0.0, 4.0, n), rng.integers(0, 2, n), rng.integers(0, 3, n)
+    design = np.column_stack([np.ones(n), x, b, r == 1, r == 2])
+    y = design @ np.array([1.0, -0.5, 2.0, 1.5, -1.0]) + rng.normal(0.0, 0.5, n)
+    policy = policy_of(subject, False)
+    values = evaluate(subject.statistic(policy), subject.columns, np.column_stack([y, x, b, r]))
+    observation = subject.observation(policy, values, noise_of(subject, policy, "1"), n)
+    draws = draw_many([observation], "naive", 500, rng)[0]
+    fitted = np.linalg.lstsq(design, y, rcond=None)[0]
+    assert draws[:, :-1].mean(axis=0) == pytest.approx(fitted, abs=0.01)
+    codes = np.array([[0, 8192, 1, 2], [0, 0, 0, 0]])
+    predicted = subject.predictor(0, np.append(fitted, 0.25)[None]).predict(codes)
+    assert predicted.values == pytest.approx([fitted @ [1, 2, 1, 0, 1], fitted[0]])
+    _, simulated = subject.simulated(policy, 50, rng)
+    assert simulated[-1] == 50 * subject.columns[0].steps ** 2  # type: ignore[union-attr]
+
+
+def test_a_warning_tells_that_intervals_are_wide_beside_large_noise() -> None:
+    subject = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys("abcde", BOUNDS)})
+    noise = noise_of(subject, policy_of(subject, True), "0.018", gaussian=True)
+    assert "too wide" in subject.known_miscalibration(noise, 5000)[0]
+    assert subject.known_miscalibration(noise, 50_000) == ()
+
+
 def features_of(kind: str, n: int, d: int, rng: np.random.Generator) -> Floats:
     """Correlated features in [-1, 1] of a law that inference does not assume."""
     z = 0.5 * rng.standard_normal((n, 1)) + 0.75**0.5 * rng.standard_normal((n, d))
@@ -263,7 +297,7 @@ def test_a_mean_is_as_uncertain_as_its_noise(gaussian: bool) -> None:
     policy = policy_of(subject, True)
     noise = noise_of(subject, policy, "0.5" if gaussian else "1", gaussian)
     values = evaluate(subject.statistic(policy), subject.columns, np.column_stack([y, x]))
-    law = RegressionMoments(subject.columns, False)
+    law = RegressionMoments(subject.scaled_columns, False)
     observation = replace(require_type(subject.observation(policy, values, noise, len(x)), NoisySums), law=law)
     observed = np.array([observation.observed], dtype=float)
     points = LatentSumsSampler(observation, law, observed, 32, np.random.default_rng(1)).run(100)[0]

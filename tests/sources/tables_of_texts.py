@@ -134,7 +134,7 @@ def random_rows(seed: int, n_rows: int) -> list[list[str | None]]:
     """Return rows of the columns and of ``owner``, with each spelling in each column."""
     rng = random.Random(seed)
     rows: list[list[str | None]] = [[text] * len(COLUMNS) for text in SPELLINGS]
-    rows += [[rng.choice([*SPELLINGS, None, *("1", "0", "2.5") * 8]) for _ in COLUMNS] for _ in range(n_rows)]
+    rows += [[rng.choice([*SPELLINGS, None, *("1", "0", "2.5", "yes") * 16]) for _ in COLUMNS] for _ in range(n_rows)]
     owners = ["P1", " 1", "01", "1.0", "+1", "-1", "", None, "-0", "x1.0", "\u00e9", "1\n", "0" * 400 + "1", "it's",
               "\\"]  # fmt: skip
     owned = [[*row, rng.choice(owners)] for row in rows]

@@ -93,9 +93,10 @@ def _sentences(extreme: Sequence[ExtremeGroups], n_groups: int, what: str, inter
         of = f" of {each.parameter}" if len(extreme) > 1 else ""
         rest = n_groups - each.n_above - each.n_below
         verb = "has" if each.n_above == 1 else "have"
+        others = f"intervals of the other {rest:,} include it" if rest != 1 else "interval of the other one includes it"
         yield (
             f"Of {n_groups:,} {what}, {each.n_above:,} {verb} a {interval}{of} above the mean of all groups and "
-            f"{each.n_below:,} below it; the intervals of the other {rest:,} include it."
+            f"{each.n_below:,} below it; the {others}."
         )
 
 

@@ -139,12 +139,13 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise
     weight = f"{expression.weight} times " if expression.weight != 1 else ""
     factors = []
     for role in expression.roles:
-        column = columns[role]
-        if not isinstance(column, NumericColumn):
-            raise ValueError("a product needs columns of numbers")
-        low, high = float_text(column.lower), float_text(column.upper)
-        start = -column.steps if expression.centered else 0
-        factors.append(f"{role} ({low} to {high} mapped to {start} to {column.steps})")
+        number = columns.get(role)
+        if not isinstance(number, NumericColumn):
+            factors.append(f"(1 if {role.replace('=', ' is ', 1)}, else 0)")
+            continue
+        low, high = float_text(number.lower), float_text(number.upper)
+        start = -number.steps if expression.centered else 0
+        factors.append(f"{role} ({low} to {high} mapped to {start} to {number.steps})")
     return weight + " times ".join(factors) + f", rounded to the grid{otherwise}"
 
 

@@ -71,13 +71,18 @@ def spread_of_groups(means: Floats, sds: Floats, samples: int, rng: np.random.Ge
     """Return draws of the mean and standard deviation of the groups' parameters, each of shape (samples, n_parameters).
 
     The groups are taken as independent. If there are few groups, their parameters are drawn from Beta laws with their
-    means and standard deviations. If there are many, mean and variance over groups are approximately normal.
+    means and standard deviations.
     """
+    if means.size * samples > _DRAWN_ENTRIES:
+        return spread_of_many(means, sds, samples, rng)
+    kappa = np.maximum(means * (1.0 - means) / sds**2 - 1.0, 1e-3)
+    drawn = rng.beta(means * kappa, (1.0 - means) * kappa, (samples, *means.shape))
+    return drawn.mean(axis=1), drawn.std(axis=1)
+
+
+def spread_of_many(means: Floats, sds: Floats, samples: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return what ``spread_of_groups`` does, if mean and variance over groups are approximately normal."""
     variances = sds**2
-    if means.size * samples <= _DRAWN_ENTRIES:
-        kappa = np.maximum(means * (1.0 - means) / variances - 1.0, 1e-3)
-        drawn = rng.beta(means * kappa, (1.0 - means) * kappa, (samples, *means.shape))
-        return drawn.mean(axis=1), drawn.std(axis=1)
     apart = (means - means.mean(axis=0)) ** 2
     size = (samples, means.shape[1])
     mean = rng.normal(means.mean(axis=0), np.sqrt(variances.mean(axis=0) / len(means)), size)

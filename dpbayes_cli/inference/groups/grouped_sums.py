@@ -126,11 +126,15 @@ def extend_fit(fit: SumFit, observation: NoisyGroups, points: Floats) -> SumFit:
     pooled = fit.pooling == "partial"
     spread = 2.0 * float(np.exp(points[:, 1].mean())) if pooled else fit.moments.spread / 2.0
     numbers, coordinates = _place_nodes(observation, fit.moments, sizes, spread)
-    rough = numbers[:, [*range(0, numbers.shape[1] - 1, _ROUGH_STEP), -1]]
-    likelihood = SumLikelihood(observation, fit.outcome, fit.moments, fit.pooling, rough, coordinates)
+    likelihood = SumLikelihood(observation, fit.outcome, fit.moments, fit.pooling, fewer_sizes(numbers), coordinates)
     coordinates = refined_coordinates(fit.moments, coordinates, likelihood.masses(points[::_ROUGH_STEP]))
     likelihood = SumLikelihood(observation, fit.outcome, fit.moments, fit.pooling, numbers, coordinates)
     return replace(fit, likelihood=likelihood)
+
+
+def fewer_sizes(numbers: Floats) -> Floats:
+    """Return a third of the nodes of the sizes, for a rough likelihood."""
+    return numbers[:, [*range(0, numbers.shape[1] - 1, _ROUGH_STEP), -1]]
 
 
 def _size_laws(observation: NoisyGroups, moments: RecordMoments) -> Floats:

@@ -24,7 +24,7 @@ from scipy.interpolate import CubicSpline
 from dpbayes_cli.base.numeric import normalize
 from dpbayes_cli.core.noisy_observation import GroupedMoments, GroupedSums, NoisyGroups
 from dpbayes_cli.inference.groups.grouped_posterior import WORKERS, GroupedPosterior, Pooling
-from dpbayes_cli.inference.groups.grouped_sums import fit_sums, part_of, refit_sums, summarize_all
+from dpbayes_cli.inference.groups.grouped_sums import fewer_sizes, fit_sums, part_of, refit_sums, summarize_all
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.squares import SquareTotal
@@ -102,6 +102,14 @@ class _Groups:
         if start is None:
             return fit_sums(observation, outcome, self.pooling, rng, _SHARE)
         return refit_sums(replace(start, outcome=outcome, moments=RecordMoments(outcome)), observation, rng, _SHARE)
+
+    def log_density_near(self, log_sd: float, fit: SumFit, rng: np.random.Generator) -> Callable[[Floats], Floats]:
+        """Return a rough log posterior density of the log standard deviation, given the fit at one value of it."""
+        observation, outcome = self._given(float(np.exp(log_sd)))
+        numbers, coordinates = fewer_sizes(fit.likelihood.numbers), fit.likelihood.coordinates
+        likelihood = SumLikelihood(observation, outcome, fit.moments, self.pooling, numbers, coordinates)
+        nodes = self.nodes_near(replace(fit, likelihood=likelihood), _PILOT_POINTS, rng)
+        return lambda log_sds: np.array([node.log_density for node in nodes(log_sds)])
 
     def nodes_near(self, reference: SumFit, size: int, rng: np.random.Generator) -> Callable[[Floats], list[_Node]]:
         """Return a function that returns posteriors given everything that was released, and standard deviations.
@@ -229,8 +237,7 @@ def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float, Sum
     fit = few.fit(center, None, rng)
     for _ in range(_MAX_PILOTS):
         grid = np.linspace(max(low, center - reach), min(high, center + reach), _PILOT_NODES)
-        nodes = few.nodes_near(fit, _PILOT_POINTS, rng)(grid)
-        weights = normalize(np.array([node.log_density for node in nodes]))
+        weights = normalize(few.log_density_near(center, fit, rng)(grid))
         center, gap = float(weights @ grid), grid[1] - grid[0]
         sd = float(np.sqrt(weights @ (grid - center) ** 2))
         fit = few.fit(center, fit, rng)
@@ -241,8 +248,7 @@ def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float, Sum
     if len(few) == len(groups):
         return center, sd, fit
     fit = groups.fit(center, fit, rng)
-    near_fit = groups.nodes_near(fit, _PILOT_POINTS, rng)
-    peak, sd = _peak(lambda places: np.array([node.log_density for node in near_fit(places)]), center, sd)
+    peak, sd = _peak(groups.log_density_near(center, fit, rng), center, sd)
     return (peak, sd, fit) if abs(peak - center) < _NEAR else (peak, sd, groups.fit(peak, fit, rng))
 
 

@@ -31,7 +31,7 @@ _MAX_STORED = 25_000_000
 """Densities are computed anew in every pass over the groups, if there are more of them than this."""
 _MAX_TABLE = 20_000
 """If there are more different sizes among the nodes, the law of the sizes is computed at this many and interpolated."""
-_CHUNK = 1 << 14
+_CHUNK = 1 << 15
 """Arrays of one chunk of groups have about this many elements, and stay in a CPU's cache."""
 _BLOCK = 1024
 """Of so many groups, the different values among the nodes of the coordinates are listed; most are those of many."""

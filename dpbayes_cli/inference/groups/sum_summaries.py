@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedSums
+from dpbayes_cli.inference.groups.grouped_counts import spread_of_many
 from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, WORKERS, DrawGroups, GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, ess_warnings
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
@@ -117,7 +118,7 @@ def summary_points(sample: WeightedPoints, n_groups: int, rng: np.random.Generat
     They are points of the sample, moved a little so that they have the mean and the covariance of the sample.
     """
     points = sample.thin(int(np.clip(_PAIRS // n_groups, _FEWEST_POINTS, _MOST_POINTS)), rng)
-    if sample.ess < _LEAST_ESS:
+    if sample.ess < _LEAST_ESS:  # a warning is given then
         return points
     center, root = sample.moments
     rest = points - points.mean(axis=0)
@@ -153,7 +154,7 @@ class SumPosterior:
             if thresholds is not None:
                 beyond = self._shares_above(rows, thresholds)
                 self._above[rows] = (masses * beyond).sum(axis=(1, 2)) / len(points)
-        self._errors = errors / math.sqrt(min(len(points), fit.sample.ess))
+        self._errors = errors / math.sqrt(fit.sample.ess)  # the points have the moments of the sample
         self._cumulative = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(self._masses, axis=1)], axis=1)
         self._cumulative /= self._cumulative[:, -1:]
 
@@ -294,7 +295,8 @@ def summarize_parts(
             draws, new_group = fit.draw_population(samples, rng)
         else:
             _, records = fit.draw_records(samples, rng)
-            draws = np.column_stack([*_draw_overall(summaries, samples, rng), records])
+            spread = spread_of_many(summaries.means[:, None], summaries.sds[:, None], samples, rng)
+            draws = np.column_stack([*spread, records])
             new_group = draw_stated(fit, samples, rng)
             below = pool.map(
                 lambda part: SumPosterior(part(), rng, points).shares_below(draws[:_OVERALL_DRAWS, 0]), parts
@@ -307,15 +309,3 @@ def summarize_parts(
         return np.concatenate(each, axis=1)
 
     return fit.result(summaries, draws, new_group, draw)
-
-
-def _draw_overall(summaries: Summaries, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw the mean and the standard deviation of very many independent parameters, each of shape (size,).
-
-    Their mean and the mean of their squares are nearly normal.
-    """
-    m, v = summaries.means, summaries.sds**2
-    covariance = np.array([[v.sum(), (2.0 * m * v).sum()], [0.0, (4.0 * m**2 * v + 2.0 * v**2).sum()]]) / len(m) ** 2
-    covariance[1, 0] = covariance[0, 1]
-    first, second = rng.multivariate_normal([m.mean(), (m**2 + v).mean()], covariance, size).T
-    return first, np.sqrt(np.maximum(second - first**2, 0.0))

@@ -11,12 +11,13 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, check_bounds
 from dpbayes_cli.core.inference_options import InferenceOptions, SumInference
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums, valid_count
+from dpbayes_cli.core.second_moments import second_moments
 from dpbayes_cli.core.section import Positive, Section
-from dpbayes_cli.core.statistic import Statistic, can_be_null, second_moments
+from dpbayes_cli.core.statistic import Statistic, can_be_null
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -82,8 +83,13 @@ class JointNormal(NoisyStatistics):
     strength: float
 
     @property
-    def columns(self) -> tuple[NumericColumn, ...]:
+    def scaled_columns(self) -> tuple[NumericColumn, ...]:
+        """The columns of numbers whose second moments are released."""
         return tuple(NumericColumn(name, low, high, STEPS) for name, low, high in self.bounds)
+
+    @property
+    def columns(self) -> tuple[AnyColumn, ...]:
+        return self.scaled_columns
 
     @property
     def column_names(self) -> tuple[str, ...]:

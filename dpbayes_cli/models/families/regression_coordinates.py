@@ -62,6 +62,7 @@ class RegressionCoordinates:
         spread: see above; None if the prior is conjugate.
         conjugate: the conjugate prior, else None.
         variance: the known variance of the scaled target given the features, else None.
+        texts: for each column of texts its number of indicators, which are the last columns, and are not scaled.
     """
 
     columns: tuple[NumericColumn, ...]
@@ -69,6 +70,7 @@ class RegressionCoordinates:
     spread: float | None = 1.0
     conjugate: ConjugatePrior | None = None
     variance: float | None = None
+    texts: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
@@ -83,6 +85,12 @@ class RegressionCoordinates:
         sizes = d + 1, d, d, 1, unknown[0], d * (d - 1) // 2, d, d, unknown[1]
         ends = np.cumsum(sizes).tolist()
         return Slices(*(slice(end - size, end) for end, size in zip(ends, sizes, strict=True)))
+
+    @cached_property
+    def is_indicator(self) -> Integers:
+        """Whether a column is an indicator, as 0 or 1, features first."""
+        indicators = sum(self.texts)
+        return np.array([0] * (self.size - 1 - indicators) + [1] * indicators + [0])
 
     @property
     def dimension(self) -> int:
@@ -100,7 +108,8 @@ class RegressionCoordinates:
         pairs = []
         for i, first in enumerate(order):
             pairs.append((one, first, 2.0))
-            pairs += [(first, second, 1.0 if first == second else 2.0) for second in order[i:]]
+            others = order[i + self.is_indicator[first] :]  # the square of an indicator is the indicator
+            pairs += [(first, second, 1.0 if first == second else 2.0) for second in others]
         return (*pairs, *([(one, one, 1.0)] if self.counted else []))
 
     @cached_property
@@ -140,6 +149,15 @@ class RegressionCoordinates:
     def typical_slope(self) -> float:
         """The prior scale of a slope of scaled numbers, by default."""
         return 1.0 / math.sqrt(self.size - 1)
+
+    def with_squares(self, observed: Floats) -> Floats:
+        """Return components with those of the squares of indicators, as if these were released."""
+        values: list[float] = []
+        for (first, second, _), value in zip(self._pairs, observed.tolist(), strict=True):
+            values.append(value)
+            if first == self.size and second < self.size and self.is_indicator[second]:
+                values.append(value / 2.0)
+        return np.array(values)
 
     def tightness(self, mean: Floats) -> Floats:
         """Return 1 / a^2, given means of the target; 0 if the prior is conjugate."""

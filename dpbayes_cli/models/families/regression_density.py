@@ -42,8 +42,11 @@ class Moments:
     def _set_features(self) -> None:
         law, points, d = self._law, self._points, self._law.size - 1
         share, self._scores = expit(points[:, law.slices.mean]), points[:, law.slices.sd]
-        self.mean = 2.0 * share - 1.0
-        self._sd = np.sqrt(1.0 - self.mean[:, :-1] ** 2) * ndtr(self._scores) ** 2
+        self._width = 2.0 - law.is_indicator
+        self.mean = 1.0 - self._width * (1.0 - share)
+        largest = np.sqrt(share * (1.0 - share))[:, :-1] * self._width[:-1]
+        self._sd = largest * np.where(law.is_indicator[:-1], 1.0, ndtr(self._scores) ** 2)
+        self._tilt = 1.0 - 2.0 * share
         pivots = points[:, law.slices.pivots] + law.typical_pivots
         self._pivots, self._steepness = np.logaddexp(0.0, pivots), expit(pivots)
         vectors = np.zeros((len(points), d * d))
@@ -155,9 +158,9 @@ class Moments:
         result[:, law.slices.rows] += of_vectors[:, law.below]
         of_pivots = of_vectors[:, :: d + 1] + law.pivot_powers / self._pivots - self._pivots
         result[:, law.slices.pivots] = of_pivots * self._steepness + 1.0 - self._steepness
-        result[:, law.slices.sd] = 2.0 * of_log_sd / _mills(self._scores) - self._scores
-        of_mean = of_mean * (1.0 - self.mean**2) / 2.0 - self.mean
-        of_mean[:, :-1] -= 0.5 * self.mean[:, :-1] * of_log_sd
+        result[:, law.slices.sd] = 2.0 * of_log_sd * (self._width[:-1] - 1.0) / _mills(self._scores) - self._scores
+        of_mean = of_mean * (1.0 - self._tilt**2) / 4.0 * self._width + self._tilt
+        of_mean[:, :-1] += 0.5 * self._tilt[:, :-1] * of_log_sd
         result[:, law.slices.mean] = of_mean
         return result, of_total
 

@@ -38,9 +38,9 @@ _MAX_SHARE_OUT_OF_BOUNDS = 1e-3
 class RegressionMoments(RegressionCoordinates, LatentSums):
     """Sums, squares and products of a target and its features, and the count of valid records.
 
-    The mean of each column is uniform between its bounds. The standard deviation of each feature is w^2 times the
-    largest one that is possible with this mean, and w is uniform between 0 and 1. All correlation matrices of the
-    features have the same density.
+    The mean of each column is uniform between its bounds. The standard deviation of each number is w^2 times the
+    largest one that is possible with this mean, and w is uniform between 0 and 1; that of an indicator is the largest
+    one. All correlation matrices of the features have the same density.
 
     By default, the residual standard deviation is uniform, slopes are normal with the standard deviation s /
     sqrt(d), and log s is standard normal. As the records lie between the bounds, this is multiplied by exp(-(T /
@@ -84,7 +84,7 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
         if outside <= _MAX_SHARE_OUT_OF_BOUNDS:
             return ""
         return (
-            f"a normal law with this fit has {outside:.1%} of the targets beyond the bounds. If so many recorded "
-            "targets are at a bound, slopes and the variance are underestimated, because inference ignores clamping: "
-            "use wider bounds in another release"
+            f"a normal law with this fit has {100.0 * outside:.2g} % of the targets beyond the bounds. If so many "
+            "recorded targets are at a bound, slopes and the variance are underestimated, because inference ignores "
+            "clamping: use wider bounds in another release"
         )

@@ -29,12 +29,13 @@ _MIN_EIGENVALUE = 1e-12
 """Eigenvalues of a correlation matrix below this are rounding errors."""
 
 
-def draw_features(size: int, n_records: int, rng: np.random.Generator) -> Floats:
-    """Draw scaled features of records, shape (n_records, size), in [-1, 1].
+def draw_features(law: RegressionCoordinates, n_records: int, rng: np.random.Generator) -> Floats:
+    """Draw scaled features of records, shape (n_records, d): numbers in [-1, 1], then indicators.
 
     Means, standard deviations and the correlations of underlying normal numbers are drawn from the prior of
-    ``RegressionMoments``. Each feature has a beta law.
+    ``RegressionMoments``. Each number has a beta law; the shares of a text's values are uniform on the simplex.
     """
+    size = law.size - 1 - sum(law.texts)
     mean = rng.uniform(0.0, 1.0, size)
     share = rng.uniform(_LEAST_ROOT_OF_SD, _LARGEST_ROOT_OF_SD, size) ** 2
     weight = 1.0 / share**2 - 1.0
@@ -43,7 +44,11 @@ def draw_features(size: int, n_records: int, rng: np.random.Generator) -> Floats
         factor[j, :j] = rng.standard_normal(j) / np.sqrt(rng.chisquare(size + 1.0 - j))
     factor /= np.sqrt((factor**2).sum(axis=1, keepdims=True))
     levels = np.clip(ndtr(rng.standard_normal((n_records, size)) @ factor.T), 1e-12, 1.0 - 1e-12)
-    return np.asarray(2.0 * betaincinv(mean * weight, (1.0 - mean) * weight, levels) - 1.0)
+    parts = [2.0 * betaincinv(mean * weight, (1.0 - mean) * weight, levels) - 1.0]
+    for k in law.texts:
+        codes = rng.choice(k + 1, n_records, p=rng.dirichlet(np.ones(k + 1)))
+        parts.append((codes[:, None] == np.arange(1, k + 1)).astype(np.float64))
+    return np.hstack(parts)
 
 
 def draw_regressions(law: RegressionCoordinates, x: Floats, size: int, rng: np.random.Generator) -> tuple[Floats, ...]:
@@ -90,7 +95,7 @@ def _draw_targets(
 
 def draw_records(law: RegressionCoordinates, n_records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draw parameters from the prior, and records, target first, in the units of the columns."""
-    x = draw_features(law.size - 1, max(n_records, _LEAST_RECORDS), rng)
+    x = draw_features(law, max(n_records, _LEAST_RECORDS), rng)
     level, slopes, variance, y = next(_draw_targets(law, x, rng))
     half, middle = law.half_and_middle
     parameters = law.reported(np.array([level]), slopes[None], np.array([variance]))[0]
@@ -107,7 +112,7 @@ def _prior_draws(law: RegressionCoordinates) -> Floats:
     """Return parameters drawn from the prior; a release asks for their quantiles several times."""
     rng, drawn = np.random.default_rng(0), []
     for _ in range(_PRIOR_DRAWS // _DRAWS_BY_FEATURES):
-        targets = _draw_targets(law, draw_features(law.size - 1, _LEAST_RECORDS, rng), rng)
+        targets = _draw_targets(law, draw_features(law, _LEAST_RECORDS, rng), rng)
         drawn += [each[:3] for each in islice(targets, _DRAWS_BY_FEATURES)]
     return law.reported(*(np.array(each) for each in zip(*drawn, strict=True)))
 
@@ -128,7 +133,7 @@ def draw_plug_in(
         scatter = np.concatenate([[prior.scatter], np.asarray(prior.slope_scale) ** -2.0])
         freedom, strength, center = prior.freedom, prior.strength, prior.mean
     moments = WishartRecords(center, tuple(np.sqrt(scatter).tolist()), strength, d + 2.0, law.columns, law.counted)
-    posterior = moments.conjugate(observed, n_records)
+    posterior = moments.conjugate(law.with_squares(observed), n_records)
     root = np.sqrt(np.diagonal(posterior.scale)[1:])
     values, vectors = np.linalg.eigh(posterior.scale[1:, 1:] / np.outer(root, root))
     half_inverse = vectors / np.sqrt(np.maximum(values, _MIN_EIGENVALUE)) / root[:, None]
