@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+import msgspec
+from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
@@ -10,18 +13,21 @@ from dpbayes_cli.core.design import INTERCEPT, check_names
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.predictor import IntervalPredictor, fixed_target
+from dpbayes_cli.core.predictor import fixed_target
 from dpbayes_cli.core.second_moments import factors_of
-from dpbayes_cli.core.section import Section, require_type, with_defaults
+from dpbayes_cli.core.section import Positive, Section, require_type, with_defaults
 from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression, Simulated
+from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.models.families.joint_normal import (
     STEPS,
     JointNormal,
+    check_one_prior,
     is_conjugate,
     prior_by_column,
 )
-from dpbayes_cli.models.families.linear_domain import MAX_FEATURES, LinearRegressionDomain, LinearRegressionPrior
+from dpbayes_cli.models.families.linear_domain import MAX_FEATURES, LinearRegressionDomain
+from dpbayes_cli.models.families.linear_predictor import LinearPredictor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +41,46 @@ _LARGE_NOISE, _UNKNOWN_RECORDS = 0.01, 1000
 assumes this one."""
 _TARGET = {"column": "y", "lower": 0.0, "upper": 2.5}
 _FEATURE = {"lower": -1.0, "upper": 3.0}
+
+
+class LinearRegressionPrior(Section, frozen=True, kw_only=True):
+    """Either the default prior, with the key ``spread``, or a conjugate prior, with all other keys.
+
+    The conjugate prior is used if one of its keys is stated, or if the variance is known. It includes a prior of the
+    features.
+    """
+
+    mean: Annotated[
+        dict[str, Bound],
+        Meta(
+            description="for each column the prior mean; for the target, this is the mean at the prior means of the "
+            "features [middle]"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    deviation: Annotated[
+        dict[str, Positive],
+        Meta(
+            description="the prior standard deviation of each feature, and of the target given the features "
+            "[a sixth of the range]"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    strength: Annotated[Positive | None, Meta(description="weight of the prior means, in records [1]")] = None
+    slope_strength: Annotated[
+        Positive | None, Meta(description="weight of the prior of the slopes, in records [0.1]")
+    ] = None
+    variance_strength: Annotated[
+        Positive | None, Meta(description="weight of the prior of variance and covariances, in records [0.2]")
+    ] = None
+    spread: Annotated[
+        Positive | None,
+        Meta(
+            description="scale of the half-normal prior of the target's standard deviation, in units of 2/3 (mean - "
+            "lower) * (upper - mean) / (upper - lower) [1]"
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_one_prior(self)
 
 
 @dataclass(frozen=True)
@@ -234,8 +280,8 @@ class LinearRegression(JointNormal, NormalRegression):
     def predicted_column(self, requested: str | None) -> int:
         return fixed_target(self.name, self.column_names, 0, requested)
 
-    def predictor(self, column: int, draws: "Floats") -> "RegressionPredictor":
-        return RegressionPredictor(self.columns, self.column_names, column, self.complete_draws(draws))
+    def predictor(self, column: int, draws: "Floats") -> "LinearPredictor":
+        return LinearPredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
     def complete_draws(self, draws: "Floats") -> "Floats":
         """Return draws whose last column is the variance, even if the variance is known; see ``predict_normal``.
@@ -298,29 +344,3 @@ class LinearRegression(JointNormal, NormalRegression):
             physical.append(numbers[:, first : first + size] @ np.arange(1.0, size + 1.0)[:, None])
             first += size
         return tuple(parameters.tolist()), evaluate(self.statistic(policy), self.columns, np.hstack(physical))
-
-
-@dataclass(frozen=True)
-class RegressionPredictor(IntervalPredictor):
-    """Predicts the target by a mixture of normal laws, one for each draw of intercept, slopes and variance."""
-
-    def intervals(self, features: "Floats", levels: Sequence[float]) -> "tuple[Floats, Floats, Floats]":
-        from dpbayes_cli.inference.predictive.predict_normal import predictive_intervals
-
-        return predictive_intervals(self.draws, self._with_indicators(features), levels)
-
-    def feature_log_densities(self, features: "Floats", targets: "Floats") -> "Floats":
-        from dpbayes_cli.inference.predictive.predict_normal import log_predictive_densities
-
-        return log_predictive_densities(self.draws, self._with_indicators(features), targets)
-
-    def _with_indicators(self, features: "Floats") -> "Floats":
-        """Return numbers and indicators, in the order of the slopes."""
-        import numpy as np
-
-        own = [column for i, column in enumerate(self.columns) if i != self.target]
-        codes = [features[:, i].astype(np.int64) for i in range(len(own))]
-        parts = [
-            features[:, factor.column] if factor.level is None else factor.of_codes(codes) for factor in factors_of(own)
-        ]
-        return np.column_stack(parts)

@@ -211,7 +211,7 @@ def column_index(
 
     Args:
         names: the names of the columns in the data.
-        wanted: the name that the user stated; None for the only column that is not among the ``others``.
+        wanted: the name that the user stated; None for the only column, if possible besides the ``others``.
         file, is_public: see ``missing_column``.
         by_position: whether ``wanted`` may be the position of a column, counted from 1.
         others: the names of other columns that are read.
@@ -221,7 +221,7 @@ def column_index(
             several columns.
     """
     is_name = is_public or not (looks_like_no_header(names) or has_blanks_between_names(names))
-    unnamed = [i for i, name in enumerate(names) if name not in others]
+    unnamed = [i for i, name in enumerate(names) if name not in others] or range(len(names))
     if wanted is None and len(unnamed) == 1 and is_name:
         return unnamed[0]
     if wanted is not None and names.count(wanted) == 1:

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.mechanisms.ops import Ops
@@ -114,7 +114,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
 def test_squares_are_those_of_the_residuals() -> None:
     rng = np.random.default_rng(0)
     records = np.column_stack([rng.random(50) * 4.0, rng.random((50, 2)) * 4.0 - 1.0])
-    columns = model(2).columns
+    columns = [require_type(column, NumericColumn) for column in model(2).columns]
     rounded = np.column_stack([c.lower + c.codes(records[:, i])[0] * c.step for i, c in enumerate(columns)])
     sampler = sampler_of(2, request(n=50, support=(0.5, 3.0)), 5)
     squares, unit = sampler.squares(values_of(2, records))

@@ -20,11 +20,11 @@ from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.latent_sums import LatentSumsSampler
-from dpbayes_cli.models.families.linear_domain import LinearRegressionDomain, LinearRegressionPrior
+from dpbayes_cli.models.families.linear_domain import LinearRegressionDomain
 from dpbayes_cli.models.families.regression_density import Moments
 from dpbayes_cli.models.families.regression_moments import RegressionMoments
 from dpbayes_cli.models.families.regression_simulation import draw_records, draw_regressions
-from dpbayes_cli.models.linear_regression import LinearRegression
+from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionPrior
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.inference.sum_cells import noise_of, policy_of, simulate

@@ -1,14 +1,12 @@
-"""The target, the features and the prior of a linear regression in a spec."""
+"""The target and the features of a linear regression in a spec."""
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.models.families.domain_types import Bound, StandIn
-from dpbayes_cli.models.families.joint_normal import check_one_prior
 from dpbayes_cli.models.families.regression_domain import FeatureSection
 
 MAX_FEATURES = 30
@@ -59,43 +57,3 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
             description="the variance of the target given the features, if known; ops needs a known variance [unknown]"
         ),
     ] = None
-
-
-class LinearRegressionPrior(Section, frozen=True, kw_only=True):
-    """Either the default prior, with the key ``spread``, or a conjugate prior, with all other keys.
-
-    The conjugate prior is used if one of its keys is stated, or if the variance is known. It includes a prior of the
-    features.
-    """
-
-    mean: Annotated[
-        dict[str, Bound],
-        Meta(
-            description="for each column the prior mean; for the target, this is the mean at the prior means of the "
-            "features [middle]"
-        ),
-    ] = msgspec.field(default_factory=dict)
-    deviation: Annotated[
-        dict[str, Positive],
-        Meta(
-            description="the prior standard deviation of each feature, and of the target given the features "
-            "[a sixth of the range]"
-        ),
-    ] = msgspec.field(default_factory=dict)
-    strength: Annotated[Positive | None, Meta(description="weight of the prior means, in records [1]")] = None
-    slope_strength: Annotated[
-        Positive | None, Meta(description="weight of the prior of the slopes, in records [0.1]")
-    ] = None
-    variance_strength: Annotated[
-        Positive | None, Meta(description="weight of the prior of variance and covariances, in records [0.2]")
-    ] = None
-    spread: Annotated[
-        Positive | None,
-        Meta(
-            description="scale of the half-normal prior of the target's standard deviation, in units of 2/3 (mean - "
-            "lower) * (upper - mean) / (upper - lower) [1]"
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        check_one_prior(self)
