@@ -190,7 +190,8 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
     derived = _as_stated(result, plan, parse_document(derived.payload()))
     unnamed = derived.software.keys() - document.software.keys()
     names_all = not is_before(document.software.get("dpbayes"), _ADDED_IN)
-    if document.software.keys() - derived.software.keys() or unnamed & (unnamed if names_all else _ALWAYS_NAMED):
+    missing = unnamed if names_all else unnamed & _ALWAYS_NAMED
+    if missing or document.software.keys() - derived.software.keys():
         result.findings.append("software: the list of packages differs from the list in a release")
     elif unnamed:
         result.unchecked.append(f"whether the release used {', '.join(sorted(unnamed))}, which it does not name")
