@@ -7,6 +7,7 @@ import re
 import shlex
 from decimal import Decimal
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.release import PublishedRelease
 
 _MAX_TITLE = 200
+_PAUSE_SECONDS = 10  # before a charge for a result that is expected to be worth nothing
 _RELEASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 
@@ -109,9 +111,13 @@ def command(
         for warning in filter(None, [outside, *prepared.plan.all_warnings(prepared.model, prepared.known_records)]):
             print_message(f"warning: {warning}")  # also with -q
         say(f"assumed: {'; '.join(assumed_values(prepared, stated))}")
+        in_vain = _warn_of_worthless_result(prepared, ledger)
         if dry_run:
             _show_cost(prepared, ledger, as_json=as_json)
             return
+        if in_vain and has_terminal():
+            say(f"nothing is charged yet: to stop, press Ctrl-C within {_PAUSE_SECONDS} seconds")
+            sleep(_PAUSE_SECONDS)
         interruption.explain_with(lambda: interruption.explain_release(ledger, prepared.charge))
         if has_terminal() and prepared.data.can_be_checked and not ledger.has_paid(prepared.charge):
             words = ["dpbayes", "check", str(location.paths[0])]
@@ -144,6 +150,23 @@ def _read_request(
         named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
         data = tuple(name if name == "-" or is_remote(name) else str(base / name) for name in named)
     return spec, locate_data(spec.source, *data)
+
+
+def _warn_of_worthless_result(prepared: PreparedRelease, ledger: Ledger) -> bool:
+    """Print what a plan warns of, from public values alone, and return whether it warns; a paid release is not planned.
+
+    Raises:
+        BudgetError: the account cannot pay.
+    """
+    from dpbayes_cli.workflow.planning import warnings_before_charge
+
+    if ledger.preview(prepared.charge).known is not None:
+        return False
+    n_records = prepared.known_records or prepared.data.public_count()
+    warnings = warnings_before_charge(prepared, n_records) if n_records else []
+    for warning in warnings:
+        print_message(f"WARNING: in a quick simulation with {n_records:,} records, {warning}")  # also with -q
+    return bool(warnings)
 
 
 def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:

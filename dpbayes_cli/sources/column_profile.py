@@ -38,6 +38,14 @@ _MAX_COUNTED = 1 << 17
 _MAX_SAMPLED = 1 << 16
 _GROUPED = re.compile(rb"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 
+_FEWEST_UNITS, _MOST_PER_UNIT = 10, 100
+"""A column with fewer distinct texts, or with more records of each on average, does not hold IDs of units."""
+_UNIT_NAME = re.compile(
+    r"(^|[\W_])id$|^(client|customer|employee|household|individual|member|participant|patient|person|pupil|respondent"
+    r"|student|subject|user)s?([\W_]?(id|no|nr|number|code))?$",
+    re.IGNORECASE,
+)
+
 Scan = Callable[[Sequence[int]], Generator[CellBlock]]
 """Reads a file: yields blocks of the cells of the columns with the given indices."""
 
@@ -76,6 +84,12 @@ class ColumnProfile:
         One cell may be missing, such as that of a second header line.
         """
         return self.whole == self.numbers and self.missing <= 1 and self.distinct > 0.9 * self.records
+
+    @property
+    def may_be_unit(self) -> bool:
+        """Whether the column may hold IDs of people or other units, each perhaps in several records."""
+        is_code = self.whole == self.numbers and self.distinct >= _FEWEST_UNITS
+        return is_code and self.records <= _MOST_PER_UNIT * self.distinct and bool(_UNIT_NAME.search(self.name))
 
     @property
     def is_numeric(self) -> bool:
@@ -285,6 +299,15 @@ def count_keys(scan: Scan, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]
     keys = [texts.of_cells(block, *block.edges(0))[valid] for block, valid in _valid_records(scan, columns)]
     _, counts = np.unique(np.concatenate([np.empty(0, np.uint64), *keys]), return_counts=True)
     return len(counts), int((counts >= least).sum())
+
+
+def largest_group(scan: Scan, index: int) -> int:
+    """Return the largest number of records with the same text in a column; empty cells do not count."""
+    texts, keys = TextKeys(), [np.empty(0, np.uint64)]
+    for block in scan([index]):
+        begins, stops = block.edges(0)
+        keys.append(texts.of_cells(block, begins, stops)[block.is_whole & (begins < stops)])
+    return int(np.unique(np.concatenate(keys), return_counts=True)[1].max(initial=0))
 
 
 def _valid_records(

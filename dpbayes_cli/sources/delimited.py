@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from typing import BinaryIO
@@ -63,11 +64,16 @@ class DelimitedSource(Source):
 
     def count_records(self) -> int | None:
         """Return the number of records of regular files; None for a stream."""
-        return None if self.is_stream else sum(block.count(b"\n") for block in self._lines())
+        return self.count_up_to(sys.maxsize)
 
-    def is_empty(self) -> bool:
-        """Return whether the files have no record, by reading only their first block; False for a stream."""
-        return not self._location.is_stream and next(self._lines(), None) is None
+    def count_up_to(self, most: int) -> int | None:
+        """Return the number of records, by reading only the first blocks with ``most`` records; None for a stream."""
+        if self.is_stream:
+            return None
+        count, lines = 0, self._lines()
+        while count < most and (block := next(lines, None)):
+            count += block.count(b"\n")
+        return count
 
     def close(self) -> None:
         """Close a stream that is still open."""

@@ -105,9 +105,12 @@ class Source(ABC):
     def count_records(self) -> int | None:
         """Return the number of records; None for a stream, which cannot be read twice."""
 
-    def is_empty(self) -> bool:
-        """Return whether there are no records; False for a stream. Call it only if the number of records is public."""
-        return self.count_records() == 0
+    def count_up_to(self, most: int) -> int | None:
+        """Return the number of records, or ``most`` or more if there are so many; None for a stream.
+
+        Call it only if the number of records is public.
+        """
+        return self.count_records()
 
     def scan(self, reader: Reader) -> None:
         """Hand all records to a reader, in one pass.

@@ -24,6 +24,7 @@ from dpbayes_cli.sources.column_profile import (
     count_beyond,
     count_keys,
     count_valid_records,
+    largest_group,
     mean_and_variance,
 )
 from dpbayes_cli.sources.file_layout import (
@@ -131,6 +132,8 @@ def check_file(
         )
         check.advice += header_line_advice(layout, table.path, table.scan(), columns)
     check.advice += _name_advice(table.names, stated)
+    if "unit" not in (privacy or {}):
+        check.advice += _unit_advice(table, columns)
     if spec is not None:
         _check_spec(check, spec, table, location)
     else:
@@ -233,6 +236,16 @@ def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
             same = [each for each in names if each.casefold().strip() == name.casefold().strip()]
             yield f"there is no column {name!r}; " + (
                 f"write --column {remedies.shell(same[0])}" if same else nearest(name, names)
+            )
+
+
+def _unit_advice(table: Table, columns: Sequence[ColumnProfile]) -> Iterable[str]:
+    """Yield a line for each column with IDs that repeat: by default, a release protects records and not people."""
+    for index, column in enumerate(columns):
+        if column.may_be_unit and (most := largest_group(table.scan(), index)) > 1:
+            yield (
+                f"{column.name!r} seems to be an ID, with up to {most} records each; to protect people rather than "
+                f"single records: --unit {remedies.shell(column.name)} --max-contributions {most}"
             )
 
 

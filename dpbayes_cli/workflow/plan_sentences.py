@@ -43,7 +43,7 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
             "intervals are wider."
         )
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
-    warnings = [*_warnings(spec, expected, is_share), *(f"{warning}." for warning in known)]
+    warnings = [*warnings_of(spec, expected), *(f"{warning}." for warning in known)]
     sentences += [f"WARNING: {warning}" for warning in warnings]
     if spec.structure is not None:
         sentences.append("These numbers are for a tree that is known in advance.")
@@ -150,8 +150,9 @@ def _predictions(expected: ExpectedPredictions | None) -> str:
     )
 
 
-def _warnings(spec: ReleaseSpec, expected: Expectation, is_share: bool) -> list[str]:
-    warnings = []
+def warnings_of(spec: ReleaseSpec, expected: Expectation) -> list[str]:
+    """Return what makes the expected result worth nothing, or hardly about the data; empty if nothing does."""
+    warnings, is_share = [], spec.build_model().main_fact.is_share
     predictions, interval = expected.predictions, expected.intervals[expected.main]
     if predictions and predictions.is_worthless:
         than = "guessing the commonest class" if predictions.measure == "accuracy" else "always guessing one number"

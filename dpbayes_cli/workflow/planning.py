@@ -31,6 +31,10 @@ SECONDS = 3.0
 """The CPU time in which as many releases are simulated as possible if no number of trials is stated."""
 MAX_TRIALS = 200
 """The largest number of simulated releases if no number is stated."""
+_SMALL_NOISE = 0.003
+"""With a standard deviation below this share of what all records together can add, noise hides no mean or slope."""
+_GLANCE_SECONDS, _MOST_GLANCES, _MANY_PARAMETERS = 0.5, 20, 5
+"""The CPU time and the largest number of simulations before a charge; of many parameters, only one is simulated."""
 _COSTS = ("epsilon", "delta", "rho", "mu")
 _ROUNDING = Decimal("1.000001")
 """A cost may exceed the stated one by this factor, because costs are rounded up."""
@@ -182,6 +186,28 @@ def _part(effort: SimulationEffort, done: int, parts: int) -> Progress | None:
     """Return a function that reports the progress of one of several equal parts as progress of the whole."""
     report = effort.progress
     return None if report is None else lambda share: report((done + share) / parts)
+
+
+def warnings_before_charge(planned: PlannedRelease, n_records: int) -> list[str]:
+    """Return the warnings of a plan of at least one simulated release, in about a second; see ``warnings_of``.
+
+    Nothing is simulated if the noise is small beside the number of records, or if a plan could not simulate it.
+
+    Args:
+        n_records: the public number of records.
+    """
+    from dpbayes_cli.workflow.plan_sentences import warnings_of
+    from dpbayes_cli.workflow.simulated_releases import run_in_time
+
+    step = planned.plan.final_step
+    is_sum = step.law.adds_noise and step.rows is None
+    small = is_sum and step.noise.variance**0.5 < _SMALL_NOISE * n_records * step.statistic.largest_change
+    if small or planned.spec.by is not None or (simulation := simulation_of(planned, n_records, 0)) is None:
+        return []
+    simulation.widths_only = True
+    trials = 1 if len(planned.model.parameters) > _MANY_PARAMETERS else None
+    done = run_in_time(simulation, trials, _MOST_GLANCES, _GLANCE_SECONDS)
+    return warnings_of(planned.spec, Expectation.of(simulation, done))
 
 
 def simulate_plan(planned: PlannedRelease, n_records: int, effort: SimulationEffort) -> Expectation | None:

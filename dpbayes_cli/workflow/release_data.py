@@ -17,6 +17,8 @@ from dpbayes_cli.spec.option_sections import UnitSection
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 
+_MOST_COUNTED = 100_000
+
 
 def locate_data(layout: SourceSection, *texts: str) -> Location:
     """Return the location of one data set for the engine that reads it.
@@ -74,6 +76,18 @@ class ReleaseData:
             self._is_checked = True
         return source
 
+    def public_count(self) -> int | None:
+        """Return the number of records if it is public and less than 100,000; otherwise None.
+
+        Raises:
+            SourceError: the source cannot be used.
+        """
+        privacy, source = self._spec.privacy, self.open_source()
+        if privacy.neighbors is not Neighbors.REPLACE_ONE or privacy.unit is not None:
+            return None
+        count = source.count_up_to(_MOST_COUNTED)
+        return None if count is None or count >= _MOST_COUNTED else count
+
     @property
     def can_be_checked(self) -> bool:
         """Whether ``dpbayes check`` can look at the data; it reads files only."""
@@ -102,7 +116,7 @@ class ReleaseData:
     def _check(self, source: Source) -> None:
         spec, model = self._spec, self._model
         source.check(model.columns, [name or None for name in model.column_names] or [spec.column])
-        if spec.privacy.neighbors is Neighbors.REPLACE_ONE and spec.privacy.unit is None and source.is_empty():
+        if spec.privacy.neighbors is Neighbors.REPLACE_ONE and spec.privacy.unit is None and source.count_up_to(1) == 0:
             raise SourceError("the data have no records; nothing is charged", hint="dpbayes check FILE shows the file")
         if spec.records is not None:
             counted = source.count()

@@ -401,3 +401,20 @@ def test_the_only_column_that_suits_a_model_is_checked(dpbayes: Cli, place: Path
     assert "name the column that the model reads: --column status" in shown
     (place / "b.csv").write_text("status,group\n" + "1,1\n2,1\n1,2\n" * 20)
     assert "--column NAME, and check that column too" in check(dpbayes, "b.csv", "--model", "beta-bernoulli")
+
+
+@pytest.mark.parametrize(("name", "times", "is_told"), [
+    ("patient_id", 3, True), ("individual", 3, True), ("patient_id", 1, False), ("paid", 3, False),
+    ("members", 40, False),
+])  # fmt: skip
+def test_the_flags_for_an_id_that_repeats_are_named(
+    dpbayes: Cli, place: Path, name: str, times: int, is_told: bool
+) -> None:
+    (place / "v.csv").write_text(f"{name},x\n" + "".join(f"{100 + k // times},{k % 2}\n" for k in range(120)))
+    flags = ["--unit", name, "--max-contributions", str(times)]
+    assert (" ".join(flags) in check(dpbayes, "v.csv")) == is_told
+    request = ["v.csv", "--model", "beta-bernoulli", "--column", "x"]
+    assert (" ".join(flags) in check(dpbayes, *request, "--eps", "1")) == is_told
+    assert not any(
+        "--unit" in each for each in dpbayes("check", *request, "--eps", "1", *flags, "--json").json["advice"]
+    )

@@ -300,3 +300,33 @@ def test_the_table_keeps_estimate_and_interval_of_large_numbers(
     flags = ["--model", "normal", "--lower", "0", "--upper", "10000000", "--eps", "1"]
     (head,) = (line for line in dpbayes("release", "a.csv", *flags).out.splitlines() if line.startswith("parameter"))
     assert re.split(" {2,}", head)[:5] == ["parameter", "mean", "5 %", "median", "95 %"]
+
+
+def test_a_result_worth_nothing_is_told_before_the_charge(
+    dpbayes: Cli, place: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The warning follows from the number of records alone: other data with as many records get the same."""
+    said = []
+    for name, cell in (("a", "1"), ("b", "0")):
+        (place / f"{name}.csv").write_text("x\n" + f"{cell}\n" * 4)
+        done = dpbayes("release", f"{name}.csv", *COIN[:-1], "0.1", "--dry-run", "-q").exits(0)
+        said.append(done.err)
+    assert said[0] == said[1]
+    assert said[0].startswith(
+        "WARNING: in a quick simulation with 4 records, the answer about theta would be worth nothing"
+    )
+    (place / "c.csv").write_text("x\n" + "1\n0\n" * 200)
+    assert "WARNING" not in dpbayes("release", "c.csv", *COIN, "--dry-run").err
+    private = dpbayes("release", "a.csv", *COIN[:-1], "0.1", "--neighbors", "add-remove", "--dry-run")
+    assert "WARNING" not in private.err  # the number of records is private
+
+    def stop(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpbayes_cli.commands.release.has_terminal", lambda: True)
+    monkeypatch.setattr("dpbayes_cli.commands.release.sleep", stop)
+    stopped = dpbayes("release", "a.csv", *COIN[:-1], "0.1")
+    assert stopped.code == 130
+    assert "press Ctrl-C within" in stopped.err
+    assert "nothing was charged" in stopped.err
+    assert not ledger_path.exists()
