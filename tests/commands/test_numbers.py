@@ -103,7 +103,8 @@ def test_chains_that_are_too_short_are_continued_free(
     monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_LENGTHS", 1)
     release(dpbayes, bodies, spec_of("normal")).exits(0)
     (warning,) = json.loads(Path("out/release.json").read_text())["inference"]["warnings"]
-    assert "are required; the chains agree so far" in warning
+    assert "effective draws, but " in warning
+    assert "are required; the chains " in warning  # whether they agree so far depends on the noise
     assert "dpbayes infer BUNDLE --more" in warning
     assert f"WARNING: {warning[:40]}" in Path("out/report.md").read_text()
     longer = dpbayes("infer", "out", "--more", "--more", "--json").json["inference"]

@@ -5,6 +5,7 @@ All are made from public values alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from dpbayes_cli.base.numeric import float_text
@@ -131,9 +132,14 @@ def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
     if not columns or not isinstance(model, NoisyStatistics):
         return ""
     rng = np.random.default_rng(0)
-    inside = [means_inside(model, model.simulated(policy, 1, rng)[0]) for _ in range(_PRIOR_DRAWS)]
-    for name in inside[0]:
-        if sum(each[name] for each in inside) < _MIN_PRIOR_SHARE * _PRIOR_DRAWS:
+    inside: Counter[str] = Counter()
+    for _ in range(_PRIOR_DRAWS):
+        for name, is_inside in means_inside(model, model.simulated(policy, 1, rng)[0]).items():
+            inside[name] += int(is_inside)
+        if min(inside.values()) >= _MIN_PRIOR_SHARE * _PRIOR_DRAWS:
+            return ""
+    for name, count in inside.items():
+        if count < _MIN_PRIOR_SHARE * _PRIOR_DRAWS:
             of_column = f" of {name}" if model.column_names else ""
             return (
                 f"under the stated prior, the mean{of_column} is inside the bounds, {_range(columns[name])}, with a "
