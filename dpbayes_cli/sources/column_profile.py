@@ -301,15 +301,6 @@ def count_keys(scan: Scan, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]
     return len(counts), int((counts >= least).sum())
 
 
-def largest_group(scan: Scan, index: int) -> int:
-    """Return the largest number of records with the same text in a column; empty cells do not count."""
-    texts, keys = TextKeys(), [np.empty(0, np.uint64)]
-    for block in scan([index]):
-        begins, stops = block.edges(0)
-        keys.append(texts.of_cells(block, begins, stops)[block.is_whole & (begins < stops)])
-    return int(np.unique(np.concatenate(keys), return_counts=True)[1].max(initial=0))
-
-
 def _valid_records(
     scan: Scan, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]
 ) -> Iterator[tuple[CellBlock, Booleans]]:

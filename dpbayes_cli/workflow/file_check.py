@@ -24,7 +24,6 @@ from dpbayes_cli.sources.column_profile import (
     count_beyond,
     count_keys,
     count_valid_records,
-    largest_group,
     mean_and_variance,
 )
 from dpbayes_cli.sources.file_layout import (
@@ -242,7 +241,7 @@ def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
 def _unit_advice(table: Table, columns: Sequence[ColumnProfile]) -> Iterable[str]:
     """Yield a line for each column with IDs that repeat: by default, a release protects records and not people."""
     for index, column in enumerate(columns):
-        if column.may_be_unit and (most := largest_group(table.scan(), index)) > 1:
+        if column.may_be_unit and (most := table.largest_group(index)) > 1:
             yield (
                 f"{column.name!r} seems to be an ID, with up to {most} records each; to protect people rather than "
                 f"single records: --unit {remedies.shell(column.name)} --max-contributions {most}"

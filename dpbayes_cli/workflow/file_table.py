@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources.column_profile import ColumnProfile, Scan, all_texts, profile_columns, text_scan
 from dpbayes_cli.sources.file_layout import UTF8, WINDOWS, guess_layout
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_blocks, parquet_columns
+from dpbayes_cli.sources.text_keys import TextKeys
 from dpbayes_cli.spec.source_section import SourceSection
 
 
@@ -60,6 +63,14 @@ class Table:
     def texts(self, name: str) -> list[str]:
         """Return all distinct texts of a column, sorted."""
         return all_texts(self.scan(), self.names.index(name))
+
+    def largest_group(self, index: int) -> int:
+        """Return the largest number of records with the same text in a column; empty cells do not count."""
+        texts, keys = TextKeys(), [np.empty(0, np.uint64)]
+        for block in self.scan()([index]):
+            begins, stops = block.edges(0)
+            keys.append(texts.of_cells(block, begins, stops)[block.is_whole & (begins < stops)])
+        return int(np.unique(np.concatenate(keys), return_counts=True)[1].max(initial=0))
 
     def marks(self, name: str, stated: NumberMarks) -> NumberMarks:
         """Return the marks with which a release reads a column: the stated ones, if the column holds texts."""
