@@ -158,12 +158,14 @@ def _warn_of_worthless_result(prepared: PreparedRelease, ledger: Ledger) -> bool
     Raises:
         BudgetError: the account cannot pay.
     """
-    from dpbayes_cli.workflow.planning import warnings_before_charge
+    from dpbayes_cli.workflow.plan_sentences import warnings_of
+    from dpbayes_cli.workflow.planning import glance
 
     if ledger.preview(prepared.charge).known is not None:
         return False
     n_records = prepared.known_records or prepared.data.public_count()
-    warnings = warnings_before_charge(prepared, n_records) if n_records else []
+    expected = glance(prepared, n_records) if n_records else None
+    warnings = warnings_of(prepared.spec, expected) if expected else []
     for warning in warnings:
         print_message(f"WARNING: in a quick simulation with {n_records:,} records, {warning}")  # also with -q
     return bool(warnings)

@@ -188,26 +188,24 @@ def _part(effort: SimulationEffort, done: int, parts: int) -> Progress | None:
     return None if report is None else lambda share: report((done + share) / parts)
 
 
-def warnings_before_charge(planned: PlannedRelease, n_records: int) -> list[str]:
-    """Return the warnings of a plan of at least one simulated release, in about a second; see ``warnings_of``.
+def glance(planned: PlannedRelease, n_records: int) -> Expectation | None:
+    """Return a summary of at least one simulated release, in about a second.
 
     Nothing is simulated if the noise is small beside the number of records, or if a plan could not simulate it.
 
     Args:
         n_records: the public number of records.
     """
-    from dpbayes_cli.workflow.plan_sentences import warnings_of
     from dpbayes_cli.workflow.simulated_releases import run_in_time
 
     step = planned.plan.final_step
     is_sum = step.law.adds_noise and step.rows is None
     small = is_sum and step.noise.variance**0.5 < _SMALL_NOISE * n_records * step.statistic.largest_change
     if small or planned.spec.by is not None or (simulation := simulation_of(planned, n_records, 0)) is None:
-        return []
+        return None
     simulation.widths_only = True
     trials = 1 if len(planned.model.parameters) > _MANY_PARAMETERS else None
-    done = run_in_time(simulation, trials, _MOST_GLANCES, _GLANCE_SECONDS)
-    return warnings_of(planned.spec, Expectation.of(simulation, done))
+    return Expectation.of(simulation, run_in_time(simulation, trials, _MOST_GLANCES, _GLANCE_SECONDS))
 
 
 def simulate_plan(planned: PlannedRelease, n_records: int, effort: SimulationEffort) -> Expectation | None:
