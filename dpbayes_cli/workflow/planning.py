@@ -31,8 +31,8 @@ SECONDS = 3.0
 """The CPU time in which as many releases are simulated as possible if no number of trials is stated."""
 MAX_TRIALS = 200
 """The largest number of simulated releases if no number is stated."""
-_SMALL_NOISE = 0.003
-"""With a standard deviation below this share of what all records together can add, noise hides no mean or slope."""
+_SMALL_NOISE, _SMALL_NOISE_OF_PRODUCTS = 0.05, 0.003
+"""With a standard deviation below this share of what all records together can add, noise hides no mean, or no slope."""
 _GLANCE_SECONDS, _MOST_GLANCES, _MANY_PARAMETERS = 0.5, 20, 5
 """The CPU time and the largest number of simulations before a charge; of many parameters, only one is simulated."""
 _COSTS = ("epsilon", "delta", "rho", "mu")
@@ -189,20 +189,21 @@ def _part(effort: SimulationEffort, done: int, parts: int) -> Progress | None:
 
 
 def glance(planned: PlannedRelease, n_records: int) -> Expectation | None:
-    """Return a summary of at least one simulated release, in about a second.
+    """Return a summary of at least one simulated release, within seconds.
 
     Nothing is simulated if the noise is small beside the number of records, or if a plan could not simulate it.
 
     Args:
         n_records: the public number of records.
     """
-    from dpbayes_cli.workflow.simulated_releases import run_in_time
-
     step = planned.plan.final_step
     is_sum = step.law.adds_noise and step.rows is None
-    small = is_sum and step.noise.variance**0.5 < _SMALL_NOISE * n_records * step.statistic.largest_change
+    share = _SMALL_NOISE if len(planned.model.columns) == 1 else _SMALL_NOISE_OF_PRODUCTS
+    small = is_sum and step.noise.variance**0.5 < share * n_records * step.statistic.largest_change
     if small or planned.spec.by is not None or (simulation := simulation_of(planned, n_records, 0)) is None:
         return None
+    from dpbayes_cli.workflow.simulated_releases import run_in_time  # imports SciPy, which most releases do not need
+
     simulation.widths_only = True
     trials = 1 if len(planned.model.parameters) > _MANY_PARAMETERS else None
     return Expectation.of(simulation, run_in_time(simulation, trials, _MOST_GLANCES, _GLANCE_SECONDS))
