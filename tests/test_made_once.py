@@ -85,7 +85,7 @@ def test_private_bounds_make_a_second_model(made: Callable[..., tuple[int, ...]]
     """One model has the whole range and one the drawn bounds; a third prices the narrowest bounds before the charge."""
     asked = ["--model", "gamma-exponential", "--column", "months", "--eps", "1"]
     asked += ["--bounds-epsilon", "0.5", "--bounds-high", "100", "--samples", "100", "--on-invalid", "impute:5"]
-    Path("months.csv").write_text("months\n" + "".join(f"{k % 17}\n" for k in range(60)), encoding="ascii")
+    Path("months.csv").write_text("months\n" + "".join(f"{k % 17}\n" for k in range(6000)), encoding="ascii")
     assert made("release", "months.csv", *asked, "--out", "out") == (2, 3, 3, 1, 1, 1)  # the former default, too
     assert made("verify", "out") == (1, 3, 3, 0, 0, 0)
 

@@ -165,7 +165,7 @@ def _warn_of_worthless_result(prepared: PreparedRelease, ledger: Ledger) -> bool
         return False
     n_records = prepared.known_records or prepared.data.public_count()
     expected = glance(prepared, n_records) if n_records else None
-    warnings = warnings_of(prepared.spec, expected) if expected else []
+    warnings = warnings_of(prepared.model, prepared.spec.mechanism, expected) if expected else []
     for warning in warnings:
         print_message(f"WARNING: in a quick simulation with {n_records:,} records, {warning}")  # also with -q
     return bool(warnings)

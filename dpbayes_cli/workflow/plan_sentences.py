@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.core.coefficient_law import HasCoefficients
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
@@ -43,7 +44,7 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
             "intervals are wider."
         )
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
-    warnings = [*warnings_of(spec, expected), *(f"{warning}." for warning in known)]
+    warnings = [*warnings_of(model, spec.mechanism, expected), *(f"{warning}." for warning in known)]
     sentences += [f"WARNING: {warning}" for warning in warnings]
     if spec.structure is not None:
         sentences.append("These numbers are for a tree that is known in advance.")
@@ -150,9 +151,9 @@ def _predictions(expected: ExpectedPredictions | None) -> str:
     )
 
 
-def warnings_of(spec: ReleaseSpec, expected: Expectation) -> list[str]:
+def warnings_of(model: Model, mechanism: str, expected: Expectation) -> list[str]:
     """Return what makes the expected result worth nothing, or hardly about the data; empty if nothing does."""
-    warnings, is_share = [], spec.build_model().main_fact.is_share
+    warnings, is_share = [], model.main_fact.is_share
     predictions, interval = expected.predictions, expected.intervals[expected.main]
     if predictions and predictions.is_worthless:
         than = "guessing the commonest class" if predictions.measure == "accuracy" else "always guessing one number"
@@ -165,7 +166,7 @@ def warnings_of(spec: ReleaseSpec, expected: Expectation) -> list[str]:
         )
     if expected.sd_of == "posterior" and interval.width.median < _TOO_NARROW * interval.nonprivate_width:
         warnings.append(
-            f"{spec.mechanism} strengthens the prior so much that draws of {expected.main} are closer together than "
+            f"{mechanism} strengthens the prior so much that draws of {expected.main} are closer together than "
             "without privacy: they say more about the prior than about the data."
         )
     return warnings

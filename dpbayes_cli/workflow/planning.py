@@ -31,8 +31,8 @@ SECONDS = 3.0
 """The CPU time in which as many releases are simulated as possible if no number of trials is stated."""
 MAX_TRIALS = 200
 """The largest number of simulated releases if no number is stated."""
-_SMALL_NOISE, _SMALL_NOISE_OF_PRODUCTS = 0.05, 0.003
-"""With a standard deviation below this share of what all records together can add, noise hides no mean, or no slope."""
+_SMALL_NOISE, _SMALL_NOISE_OF_COUNTS = 0.003, 0.05
+"""With a standard deviation below this share of what all records together can add, noise hides no mean or share."""
 _GLANCE_SECONDS, _MOST_GLANCES, _MANY_PARAMETERS = 0.5, 20, 5
 """The CPU time and the largest number of simulations before a charge; of many parameters, only one is simulated."""
 _COSTS = ("epsilon", "delta", "rho", "mu")
@@ -198,7 +198,7 @@ def glance(planned: PlannedRelease, n_records: int) -> Expectation | None:
     """
     step = planned.plan.final_step
     is_sum = step.law.adds_noise and step.rows is None
-    share = _SMALL_NOISE if len(planned.model.columns) == 1 else _SMALL_NOISE_OF_PRODUCTS
+    share = _SMALL_NOISE_OF_COUNTS if planned.model.main_fact.is_share else _SMALL_NOISE
     small = is_sum and step.noise.variance**0.5 < share * n_records * step.statistic.largest_change
     if small or planned.spec.by is not None or (simulation := simulation_of(planned, n_records, 0)) is None:
         return None
