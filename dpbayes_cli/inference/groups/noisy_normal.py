@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.groups.tabulated import Reals, scaled_erfc
+from dpbayes_cli.inference.groups.tabulated import exp_minus, scaled_erfc
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _LEAST_SD = 1e-7
 _LEAST = 1e-300
 
 
-def scaled_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Reals, Floats]:
+def scaled_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Floats, Floats]:
     """Return the density of a centered normal variable plus noise, divided by one factor for each first index.
 
     For discrete Laplace noise this is the closed form for continuous Laplace noise, and for discrete Gaussian noise
@@ -31,13 +31,12 @@ def scaled_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Reals
         sd: the standard deviation of the normal variable, of the same shape; it may be zero.
 
     Returns:
-        The scaled density, elementwise and in single precision, and the log of the factor, shape (len(residual),), up
-        to a constant of the noise.
+        The scaled density, elementwise, and the log of the factor, shape (len(residual),), up to a constant of the
+        noise.
     """
     decay = noise.decay
     if decay is not None and decay.exact and decay.exponential:
-        away = np.abs(residual * decay.linear).astype(np.float32)
-        first, second, _ = _normal_plus_laplace(away, _spread(sd.astype(np.float32), decay.linear))
+        first, second, _ = _normal_plus_laplace(np.abs(residual) * decay.linear, _spread(sd, decay.linear))
         first += second
         return first, np.zeros(len(residual))
     if decay is not None and decay.exact:
@@ -46,7 +45,7 @@ def scaled_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Reals
     else:
         log_density = np.logaddexp.reduce(_log_terms(noise, residual, sd))
     largest = log_density.max(axis=tuple(range(1, log_density.ndim)), keepdims=True)
-    return np.exp((log_density - largest).astype(np.float32)), np.asarray(largest.reshape(len(residual)))
+    return exp_minus(largest - log_density), np.asarray(largest.reshape(len(residual)))
 
 
 def normal_given_sum(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Floats, Floats]:
@@ -73,12 +72,12 @@ def normal_given_sum(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Flo
         known = sd**2 / (sd**2 + 0.5 / decay.quadratic)
         return residual * known, 1.0 - known
     terms = _log_terms(noise, residual, sd)
-    weights = np.exp(terms - terms.max(axis=0))
+    weights = exp_minus(terms.max(axis=0) - terms)
     mean, square = (np.tensordot(_NODES**power, weights, 1) / weights.sum(axis=0) for power in (1, 2))
     return sd * mean, np.clip(square - mean**2, 0.0, 1.0)
 
 
-def _spread(sd: Reals, per_scale: float) -> Reals:
+def _spread(sd: Floats, per_scale: float) -> Floats:
     return np.asarray(np.maximum(sd * per_scale, _LEAST_SD))
 
 
@@ -92,7 +91,7 @@ def _log_terms(noise: NoiseLaw, residual: Floats, sd: Floats) -> Floats:
     )
 
 
-def _normal_plus_laplace(away: Reals, spread: Reals) -> tuple[Reals, Reals, Reals]:
+def _normal_plus_laplace(away: Floats, spread: Floats) -> tuple[Floats, Floats, Floats]:
     """Return both parts of the density of a normal variable plus Laplace noise, and its exponential factor.
 
     All are in units of the noise scale, and the density is multiplied by four. The first part grows with ``away`` as
@@ -109,14 +108,15 @@ def _normal_plus_laplace(away: Reals, spread: Reals) -> tuple[Reals, Reals, Real
     is_tail = near < 0.0
     first, second = scaled_erfc(wide + far), scaled_erfc(np.abs(near))
     far *= far
-    bell = np.exp(np.negative(far, out=far), out=far)
+    bell = exp_minus(far)
     first *= bell
     second *= bell
     # erfcx(-x) = 2 exp(x^2) - erfcx(x)
     np.negative(second, out=second, where=is_tail)
     wide *= wide
-    tail = np.subtract(wide, away, out=wide)
-    np.exp(np.minimum(tail, 0.0, out=tail), out=tail)
+    tail = np.subtract(away, wide, out=wide)
+    np.maximum(tail, 0.0, out=tail)
+    tail = exp_minus(tail)
     tail *= 2.0
     tail *= is_tail
     second += tail

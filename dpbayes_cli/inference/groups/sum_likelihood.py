@@ -22,7 +22,7 @@ from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.selection import PublishedSizes
 from dpbayes_cli.inference.groups.size_law import log_size_prior, log_sizes
 from dpbayes_cli.inference.groups.sum_nodes import log_size_weights
-from dpbayes_cli.inference.groups.tabulated import Reals
+from dpbayes_cli.inference.groups.tabulated import exp_minus
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -31,8 +31,8 @@ _MAX_STORED = 25_000_000
 """Densities are computed anew in every pass over the groups, if there are more of them than this."""
 _MAX_TABLE = 20_000
 """If there are more different sizes among the nodes, the law of the sizes is computed at this many and interpolated."""
-_CHUNK = 30_000
-"""Arrays of one chunk of groups have about this many elements, and in single precision stay in a CPU's cache."""
+_CHUNK = 1 << 15
+"""Arrays of one chunk of groups have about this many elements, and stay in a CPU's cache."""
 _BLOCK = 1024
 """Of so many groups, the different values among the nodes of the coordinates are listed; most are those of many."""
 _LEAST = 1e-300
@@ -53,8 +53,8 @@ class ChunkTerms:
     """
 
     groups: slice
-    sizes: Reals
-    density: Reals
+    sizes: Floats
+    density: Floats
     population: Floats
     joint: Floats
     evidence: Floats
@@ -122,11 +122,11 @@ class SumLikelihood:
         is_small = len(numbers) * numbers.shape[1] * coordinates.shape[1] <= _MAX_STORED
         self._stored = self._densities(slice(None)) if is_small else None
 
-    def _densities(self, groups: slice) -> Reals:
+    def _densities(self, groups: slice) -> Floats:
         """Return the densities of the noisy sums, each group's up to a factor, shape (n, n_sizes, n_coordinates)."""
         sums, numbers = self._sums[groups], self.numbers[groups]
         mean, sd = self._moments.at(self.coordinates[groups])
-        result = np.empty((len(sums), numbers.shape[1], mean.shape[1]), dtype=np.float32)
+        result = np.empty((len(sums), numbers.shape[1], mean.shape[1]))
         factors = self._log_factors[groups]
         step = max(1, _CHUNK // (numbers.shape[1] * mean.shape[1]))
         for start in range(0, len(sums), step):
@@ -151,7 +151,7 @@ class SumLikelihood:
                 log_weights = self._interpolated(log_law, groups)
                 log_weights += self._size_terms[groups, :, None]
                 factors = log_weights.max(axis=1)
-                sizes = np.exp((log_weights - factors[:, None]).astype(np.float32))
+                sizes = exp_minus(factors[:, None] - log_weights)
                 density = self._densities(groups) if self._stored is None else self._stored[groups]
                 nodes = self.coordinates[groups]
                 if self._pooling == "partial":
@@ -160,7 +160,8 @@ class SumLikelihood:
                     )
                 else:
                     population = np.repeat(prior_weights(nodes, self._law), len(points), axis=2)
-                joint = (density.swapaxes(1, 2) @ sizes) * population
+                joint = density.swapaxes(1, 2) @ sizes
+                joint *= population
                 evidence = np.maximum(joint.sum(axis=1), _LEAST)
                 factors += self._log_factors[groups, None]
                 yield ChunkTerms(groups, sizes, density, population, joint, evidence, factors)

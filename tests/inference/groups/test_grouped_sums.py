@@ -103,7 +103,7 @@ def test_the_density_of_a_normal_variable_plus_noise(noise: NoiseLaw, error: flo
 def test_the_density_of_a_constant_plus_laplace_noise() -> None:
     residual = np.array([[0.0, 3.0, -40.0, 500.0]])
     density, _ = scaled_density(DiscreteLaplace(7.0), residual, np.zeros_like(residual))
-    np.testing.assert_allclose(density, 4.0 * 0.5 * np.exp(-np.abs(residual) / 7.0), rtol=1e-5)
+    np.testing.assert_allclose(density, 4.0 * 0.5 * np.exp(-np.abs(residual) / 7.0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("outside", ["clamp", "drop"])
