@@ -20,6 +20,7 @@ TABLE = {
     "audit": "",
     "base": "",
     "bundle": "report",
+    "check": "",
     "commands": "",
     "core": "",
     "experiments": "",

@@ -17,8 +17,8 @@ from dpbayes_cli.commands.progress import reading_shown
 from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
 
 if TYPE_CHECKING:
-    from dpbayes_cli.sources.column_profile import ColumnProfile
-    from dpbayes_cli.workflow.file_check import FileCheck
+    from dpbayes_cli.check.column_profile import ColumnProfile
+    from dpbayes_cli.check.file_check import FileCheck
 
 _NOT_PRIVATE = "NOT PRIVATE: this shows the data; keep it to yourself; nothing is charged"
 _LONG = 60  # texts with more characters are cut
@@ -41,9 +41,9 @@ def command(data: str | None, spec_path: Path | None, as_json: bool, **flags: An
     Prints encoding, separator, columns and ranges, the cells that a spec would not read, and what to do about them.
     Nothing is written or charged.
     """
+    from dpbayes_cli.check.file_check import check_file
     from dpbayes_cli.sources.location import locate
     from dpbayes_cli.spec.release_spec import build_spec, convert_layout
-    from dpbayes_cli.workflow.file_check import check_file
 
     document = pop_request(spec_path, flags)
     if data is None:
@@ -85,7 +85,7 @@ def _stated_protection(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _document(check: FileCheck) -> dict[str, Any]:
-    from dpbayes_cli.workflow.suggested_spec import suggested_model
+    from dpbayes_cli.check.suggested_spec import suggested_model
 
     layout = None if check.layout is None else asdict(check.layout)
     return {
@@ -118,7 +118,7 @@ def _document(check: FileCheck) -> dict[str, Any]:
 
 
 def _show(data: str, check: FileCheck) -> None:
-    from dpbayes_cli.workflow.suggested_spec import suggested_model
+    from dpbayes_cli.check.suggested_spec import suggested_model
 
     emit(_NOT_PRIVATE)
     layout = check.layout
@@ -174,7 +174,7 @@ def _show_advice(advice: Sequence[str]) -> None:
 
 def _described(column: ColumnProfile) -> tuple[str, str]:
     """Return what kind of values a column holds, and their range or the commonest of them."""
-    from dpbayes_cli.sources.column_profile import COMMONEST
+    from dpbayes_cli.check.column_profile import COMMONEST
 
     if column.missing == column.records:
         return "empty", ""

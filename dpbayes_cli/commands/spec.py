@@ -48,8 +48,8 @@ def init(model: str | None, mechanism: str | None, file: str | None, not_private
         return
     if mechanism is not None or (column is not None and not not_private):
         raise click.UsageError("with --from FILE, leave out --mechanism, and give --column only with --not-private")
+    from dpbayes_cli.check.file_check import spec_of_data, spec_of_header
     from dpbayes_cli.sources.location import locate
-    from dpbayes_cli.workflow.file_check import spec_of_data, spec_of_header
 
     location = locate(file)
     emit_document(spec_of_data(location, column, model) if not_private else spec_of_header(location, model))

@@ -272,7 +272,7 @@ def test_a_ledger_that_does_not_answer_is_not_guessed_about(
             "dpbayes_cli.workflow.planning.simulate_plan",
             "a plan reads no data and charges nothing",
         ),
-        (["check", "a.csv"], "dpbayes_cli.workflow.file_table.profile_columns", "the check was stopped"),
+        (["check", "a.csv"], "dpbayes_cli.check.file_table.profile_columns", "the check was stopped"),
         (["audit", *COIN], "dpbayes_cli.audit.attack.audit", "interrupted"),
         (["infer", "out"], "dpbayes_cli.bundle.read.read_bundle", "interrupted"),
         (["experiment", "study.yaml"], "dpbayes_cli.experiments.study.read_study", "interrupted"),

@@ -14,11 +14,11 @@ from typing import Any
 from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError, nearest
 from dpbayes_cli.base.numeric import float_text
+from dpbayes_cli.check.column_profile import ColumnProfile
+from dpbayes_cli.check.file_layout import FileLayout
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.registry import model_names, model_type
-from dpbayes_cli.sources.column_profile import ColumnProfile
-from dpbayes_cli.sources.file_layout import FileLayout
 from dpbayes_cli.spec.foreign_options import pair_of
 from dpbayes_cli.spec.public_reasons import unconfirmed_value
 from dpbayes_cli.spec.yaml_reader import parse_yaml

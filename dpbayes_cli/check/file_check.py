@@ -15,9 +15,8 @@ import msgspec
 
 from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
-from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.model import Model
-from dpbayes_cli.sources.column_profile import (
+from dpbayes_cli.check import remedies
+from dpbayes_cli.check.column_profile import (
     ColumnProfile,
     are_grouped,
     commonest_invalid,
@@ -26,25 +25,26 @@ from dpbayes_cli.sources.column_profile import (
     count_valid_records,
     mean_and_variance,
 )
-from dpbayes_cli.sources.file_layout import (
+from dpbayes_cli.check.file_layout import (
     UTF8,
     UTF16,
     FileLayout,
     first_wrong_line,
     read_header,
 )
+from dpbayes_cli.check.file_table import Table, only_file
+from dpbayes_cli.check.header_lines import header_line_advice
+from dpbayes_cli.check.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model
+from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, name_of_copy
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_columns
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
-from dpbayes_cli.workflow import remedies
-from dpbayes_cli.workflow.file_table import Table, only_file
-from dpbayes_cli.workflow.header_lines import header_line_advice
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.release_data import source_of
-from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model
 
 
 @dataclass(frozen=True)

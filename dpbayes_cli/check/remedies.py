@@ -11,12 +11,12 @@ from pathlib import Path
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, normal_cell, parse_number
 from dpbayes_cli.bundle.report.digits import rounded
+from dpbayes_cli.check.column_profile import ColumnProfile
+from dpbayes_cli.check.file_layout import UTF16, FileLayout, guess_marks
+from dpbayes_cli.check.suggested_spec import success_and_failure
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.sources.column_profile import ColumnProfile
-from dpbayes_cli.sources.file_layout import UTF16, FileLayout, guess_marks
 from dpbayes_cli.sources.file_mistakes import name_of_copy
-from dpbayes_cli.workflow.suggested_spec import success_and_failure
 
 _YEARS = {
     r"\d{4}-\d{1,2}-\d{1,2}.*": r"s/([0-9]{4})-[0-9]{1,2}-[0-9]{1,2}/\1/g",

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpbayes_cli.base.cell_grammar import NumberMarks, parse_number
-from dpbayes_cli.sources.column_profile import ColumnProfile, Scan, count_rows, first_rows
-from dpbayes_cli.sources.file_layout import MISSING, FileLayout
+from dpbayes_cli.check.column_profile import ColumnProfile, Scan, count_rows, first_rows
+from dpbayes_cli.check.file_layout import MISSING, FileLayout
+from dpbayes_cli.check.remedies import conversion
 from dpbayes_cli.sources.file_mistakes import name_of_copy
-from dpbayes_cli.workflow.remedies import conversion
 
 _MOST_HEADERS = 3
 _ENOUGH = 2

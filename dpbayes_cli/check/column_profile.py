@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.base.cell_grammar import BLANKS, MAX_KEY_BYTES, POINT, NumberMarks
+from dpbayes_cli.check.distinct_cells import distinct_cells, hashes_of
+from dpbayes_cli.check.file_layout import MISSING, FileLayout, layout_lines
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
 from dpbayes_cli.sources.cell_blocks import CellBlock
 from dpbayes_cli.sources.cell_codes import NumberCoder, coder_of
-from dpbayes_cli.sources.distinct_cells import distinct_cells, hashes_of
-from dpbayes_cli.sources.file_layout import MISSING, FileLayout, layout_lines
 from dpbayes_cli.sources.lines import clean_cell
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.text_keys import TextKeys

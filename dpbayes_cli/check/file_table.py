@@ -9,8 +9,8 @@ import numpy as np
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.sources.column_profile import ColumnProfile, Scan, all_texts, profile_columns, text_scan
-from dpbayes_cli.sources.file_layout import UTF8, WINDOWS, guess_layout
+from dpbayes_cli.check.column_profile import ColumnProfile, Scan, all_texts, profile_columns, text_scan
+from dpbayes_cli.check.file_layout import UTF8, WINDOWS, guess_layout
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_blocks, parquet_columns
 from dpbayes_cli.sources.text_keys import TextKeys
