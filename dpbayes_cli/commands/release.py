@@ -153,22 +153,25 @@ def _read_request(
 
 
 def _warn_of_worthless_result(prepared: PreparedRelease, ledger: Ledger) -> bool:
-    """Print what a plan warns of, from public values alone, and return whether it warns; a paid release is not planned.
+    """Print a warning if simulated answers tell no more than the prior, and return whether there is one.
+
+    Only public values are used; a paid release is not simulated.
 
     Raises:
         BudgetError: the account cannot pay.
     """
-    from dpbayes_cli.workflow.plan_sentences import warnings_of
+    from dpbayes_cli.workflow.plan_sentences import worthless_answer
     from dpbayes_cli.workflow.planning import glance
 
     if ledger.preview(prepared.charge).known is not None:
         return False
     n_records = prepared.known_records or prepared.data.public_count()
     expected = glance(prepared, n_records) if n_records else None
-    warnings = warnings_of(prepared.model, prepared.spec.mechanism, expected) if expected else []
-    for warning in warnings:
+    if expected is None or not expected.intervals[expected.main].is_surely_worthless:
+        return False
+    if warning := worthless_answer(prepared.model, expected):
         print_message(f"WARNING: in a quick simulation with {n_records:,} records, {warning}")  # also with -q
-    return bool(warnings)
+    return bool(warning)
 
 
 def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:

@@ -81,6 +81,11 @@ class ExpectedInterval:
         """Whether the interval is no narrower than that of the prior."""
         return self.prior_width is not None and self.width.median > NARROWER * self.prior_width
 
+    @property
+    def is_surely_worthless(self) -> bool:
+        """Whether even the low end of its width is no narrower than the interval of the prior."""
+        return self.prior_width is not None and self.width.low > NARROWER * self.prior_width
+
 
 @dataclass(frozen=True)
 class ExpectedPredictions:

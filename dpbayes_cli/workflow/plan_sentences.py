@@ -153,23 +153,31 @@ def _predictions(expected: ExpectedPredictions | None) -> str:
 
 def warnings_of(model: Model, mechanism: str, expected: Expectation) -> list[str]:
     """Return what makes the expected result worth nothing, or hardly about the data; empty if nothing does."""
-    warnings, is_share = [], model.main_fact.is_share
+    warnings = []
     predictions, interval = expected.predictions, expected.intervals[expected.main]
     if predictions and predictions.is_worthless:
         than = "guessing the commonest class" if predictions.measure == "accuracy" else "always guessing one number"
         warnings.append(f"predictions would be worth nothing: no better than {than}.")
-    if expected.sd_of == "posterior" and interval.prior_width is not None and interval.is_worthless:
-        warnings.append(
-            f"the answer about {expected.main} would be worth nothing: its interval would be no narrower than before "
-            f"the release. The prior alone gives {size_text(interval.prior_width, is_share)}. Spend more epsilon, or "
-            "use more records."
-        )
+    if interval.is_worthless and (warning := worthless_answer(model, expected)):
+        warnings.append(warning)
     if expected.sd_of == "posterior" and interval.width.median < _TOO_NARROW * interval.nonprivate_width:
         warnings.append(
             f"{mechanism} strengthens the prior so much that draws of {expected.main} are closer together than "
             "without privacy: they say more about the prior than about the data."
         )
     return warnings
+
+
+def worthless_answer(model: Model, expected: Expectation) -> str:
+    """Return a warning that the posterior tells no more than the prior; empty if no posterior is expected."""
+    interval, is_share = expected.intervals[expected.main], model.main_fact.is_share
+    if expected.sd_of != "posterior" or interval.prior_width is None:
+        return ""
+    return (
+        f"the answer about {expected.main} would be worth nothing: its interval would be no narrower than before "
+        f"the release. The prior alone gives {size_text(interval.prior_width, is_share)}. Spend more epsilon, or "
+        "use more records."
+    )
 
 
 def _cost(spec: ReleaseSpec, planned: MechanismPlan) -> str:
