@@ -72,7 +72,8 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert len(setup) == 2
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
-    assert setup[1].removesuffix(" &&") in script.read_text()
+    install, test = setup[1].rsplit(" && ", 1)
+    assert {f"{install} ||", test} <= set(script.read_text().splitlines())
 
 
 def test_the_readme_is_short() -> None:
