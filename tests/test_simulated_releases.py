@@ -13,7 +13,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.workflow.expectation import Estimated, quantile_with_interval
+from dpbayes_cli.workflow.expectation import Estimated, ExpectedInterval, quantile_with_interval
 from dpbayes_cli.workflow.planning import SimulationEffort, plan_mechanism, simulation_of
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.simulated_coefficients import chain_law
@@ -176,3 +176,11 @@ def test_the_interval_of_a_search_holds_the_smallest_epsilon(document: dict[str,
         widths = simulation.run(60).width[:, simulation.names.index(simulation.main)]
         _, least, most = quantile_with_interval(widths, wanted.share)
         assert most > limit if epsilon == low else least < limit
+
+
+def test_an_interval_is_surely_worthless_if_even_the_low_end_of_its_width_is_that_of_the_prior() -> None:
+    """A release warns by the low end, because it simulates only a few trials; a plan warns by the median."""
+    unsure, sure = (ExpectedInterval(Estimated(1.5, low, 2.0), 2.0, 0.5, 1.4, 0.4) for low in (0.9, 1.45))
+    assert unsure.is_worthless
+    assert not unsure.is_surely_worthless
+    assert sure.is_surely_worthless

@@ -282,7 +282,7 @@ def test_counties_within_states_have_results_of_both(dpbayes: Cli, states: None,
     assert list(groups["larger_group"]) == [state for state in "ABCDEF" for _ in range(5)]
     assert list(larger["key"]) == list("ABCDEF")
     assert (larger["groups"] == 5).all()
-    assert larger["mean"][:2].max() < larger["mean"][4:].min()  # five standard deviations apart
+    assert larger["mean"][:2].max() < larger["mean"][4:].min()  # by 0.54, with an sd of 0.015
     rates = np.repeat([0.1, 0.2, 0.35, 0.5, 0.65, 0.8], 5)
     assert ((groups["q05"] <= rates) & (rates <= groups["q95"])).sum() >= 16
     assert ((larger["q05"] <= larger["weighted_mean"]) & (larger["weighted_mean"] <= larger["q95"])).all()
