@@ -145,12 +145,16 @@ def distribute_evenly(nodes: Floats, monitor: Floats, count: int, even_share: fl
     )
     places = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(pieces, axis=1)], axis=1)
     places /= places[:, -1:]
-    levels = np.linspace(0.0, 1.0, count)
-    # the rows one after another are one ascending function, which is interpolated at once
-    row = np.arange(len(nodes))[:, None]
-    result = np.interp(levels + row, (places + row).ravel(), nodes.ravel())
+    result = interpolate_rows(np.linspace(0.0, 1.0, count), places, nodes)
     result[:, [0, -1]] = nodes[:, [0, -1]]
     return result
+
+
+def interpolate_rows(levels: Floats, places: Floats, values: Floats) -> Floats:
+    """Return values interpolated at the same levels in each row, given those at ascending places from 0 to 1."""
+    # the rows one after another are one ascending function, which is interpolated at once
+    row = np.arange(len(values))[:, None]
+    return np.interp(levels + row, (places + row).ravel(), values.ravel())
 
 
 def first_coordinates(
