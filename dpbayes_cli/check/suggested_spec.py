@@ -7,6 +7,7 @@ the user writes a reason that does not come from the data.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -20,13 +21,18 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.spec.foreign_options import pair_of
-from dpbayes_cli.spec.public_reasons import unconfirmed_value
+from dpbayes_cli.spec.public_reasons import REASON, unconfirmed_value
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 
 MANY_LEVELS = 50
 """A column with more distinct texts than this is not treated as categorical."""
 _YES = ("yes", "y", "true", "t", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
-_KINDS = {"two texts": ("success", "failure"), "numbers": ("lower", "upper"), "texts": ("categories",)}
+_KINDS = {
+    "two texts": ("success", "failure"),
+    "counts": ("upper",),
+    "numbers": ("lower", "upper"),
+    "texts": ("categories",),
+}
 """The keys of a domain that hold values of a column, by the column's kind as in ``Model.suggested_for``."""
 _VALUE_KEYS = {"values", "cuts", *(key for keys in _KINDS.values() for key in keys)}
 _LISTS = {"categories", "values", "cuts"}
@@ -157,6 +163,30 @@ def layout_keys(layout: FileLayout) -> dict[str, str]:
     return keys if layout.header else {**keys, "header": "false", "columns": _yaml(layout.names)}
 
 
+def release_command(data: str, suggestion: str) -> str:
+    """Return the command that is a suggested spec in one line, with LOWER and UPPER for bounds; empty if there is none.
+
+    Args:
+        data: the data as the user named them.
+        suggestion: the spec; see ``spec_from_data``.
+    """
+    spec = parse_yaml(suggestion)
+    values = {key: stated["value"] for key, stated in spec["domain"].items() if set(stated) == {"value", REASON}}
+    protection = {key: value for key, value in spec["privacy"].items() if key != "epsilon"}
+    texts = [each for value in values.values() if isinstance(value, list) for each in value]
+    if "column" not in spec or len(values) < len(spec["domain"]) or any("," in text for text in texts):
+        return ""
+    values |= {key: key.upper() for key in _KINDS["numbers"] if key in values}
+    source = {key: value for key, value in spec.get("source", {}).items() if key != "header"}
+    stated = {"model": spec["model"], "column": spec["column"], **source, **values, **protection, "eps": 1}
+    flags = "".join(
+        f" --{key} {shlex.quote(','.join(value) if isinstance(value, list) else str(value))}"
+        for key, value in stated.items()
+    )
+    no_header = " --no-header" * ("header" in spec.get("source", {}))
+    return f"dpbayes release {shlex.quote(data)}{no_header}{flags}"
+
+
 def suggested_model(column: ColumnProfile) -> str:
     """Return the name of the model that most users would choose for a column; empty if there is none."""
     kind = kind_of(column)
@@ -170,7 +200,8 @@ def kind_of(column: ColumnProfile) -> str:
     if len(column.commonest) == 2:
         return "two texts"
     if column.is_numeric:
-        return "numbers"
+        is_whole = column.whole == column.numbers and column.lowest == 0.0
+        return "counts" if is_whole and [text for text, _ in column.commonest[:1]] == ["0"] else "numbers"
     return "texts" if column.distinct <= MANY_LEVELS else ""
 
 
