@@ -21,7 +21,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.spec.foreign_options import pair_of
-from dpbayes_cli.spec.public_reasons import REASON, unconfirmed_value
+from dpbayes_cli.spec.public_reasons import unconfirmed_value
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 
 MANY_LEVELS = 50
@@ -163,28 +163,31 @@ def layout_keys(layout: FileLayout) -> dict[str, str]:
     return keys if layout.header else {**keys, "header": "false", "columns": _yaml(layout.names)}
 
 
-def release_command(data: str, suggestion: str) -> str:
-    """Return the command that is a suggested spec in one line, with LOWER and UPPER for bounds; empty if there is none.
+def release_command(data: str, suggestion: str) -> list[str]:
+    """Return the command of a suggested spec, with LOWER and UPPER for bounds; empty if flags cannot state the spec.
 
     Args:
         data: the data as the user named them.
         suggestion: the spec; see ``spec_from_data``.
+
+    Returns:
+        The command and its flags, each with its value; a terminal may break the line between them.
     """
     spec = parse_yaml(suggestion)
-    values = {key: stated["value"] for key, stated in spec["domain"].items() if set(stated) == {"value", REASON}}
-    protection = {key: value for key, value in spec["privacy"].items() if key != "epsilon"}
-    texts = [each for value in values.values() if isinstance(value, list) for each in value]
-    if "column" not in spec or len(values) < len(spec["domain"]) or any("," in text for text in texts):
-        return ""
+    domain = [each.get("value") if isinstance(each, dict) else None for each in spec["domain"].values()]
+    texts = [text for value in domain if isinstance(value, list) for text in value]
+    if "column" not in spec or None in domain or any("," in text for text in texts):
+        return []
+    values = dict(zip(spec["domain"], domain, strict=True))
     values |= {key: key.upper() for key in _KINDS["numbers"] if key in values}
     source = {key: value for key, value in spec.get("source", {}).items() if key != "header"}
-    stated = {"model": spec["model"], "column": spec["column"], **source, **values, **protection, "eps": 1}
-    flags = "".join(
-        f" --{key} {shlex.quote(','.join(value) if isinstance(value, list) else str(value))}"
-        for key, value in stated.items()
-    )
-    no_header = " --no-header" * ("header" in spec.get("source", {}))
-    return f"dpbayes release {shlex.quote(data)}{no_header}{flags}"
+    protection = {key: value for key, value in spec["privacy"].items() if key != "epsilon"}
+    flags = {"model": spec["model"], "column": spec["column"], **source, **values, **protection, "eps": 1}
+    shown = {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in flags.items()}
+    return [
+        f"dpbayes release {shlex.quote(data)}{' --no-header' * ('header' in spec.get('source', {}))}",
+        *(f"--{key} {shlex.quote(text)}" for key, text in shown.items()),
+    ]
 
 
 def suggested_model(column: ColumnProfile) -> str:
