@@ -165,14 +165,17 @@ class ExtremeGroup(DocumentPart, frozen=True, kw_only=True):
     records: Annotated[float, about("the posterior mean of the group's number of valid records")]
 
 
+_ALL_IF_FEW = "; all of them if there are at most ten groups"
+
+
 class ExtremeGroups(DocumentPart, frozen=True, kw_only=True):
-    """The groups whose 90 % interval of a parameter excludes the mean of all groups."""
+    """The groups whose 90 % interval of a parameter excludes the mean of all groups, or all groups if these are few."""
 
     parameter: str
     n_above: int
     n_below: int
-    highest: Annotated[list[ExtremeGroup], about("up to ten groups above the mean, the highest first")]
-    lowest: Annotated[list[ExtremeGroup], about("up to ten groups below the mean, the lowest first")]
+    highest: Annotated[list[ExtremeGroup], about(f"up to ten groups above the mean, the highest first{_ALL_IF_FEW}")]
+    lowest: Annotated[list[ExtremeGroup], about(f"up to ten groups below the mean, the lowest first{_ALL_IF_FEW}")]
 
 
 ReportedMethod = Literal["noise-aware", "chain", "naive", "posterior-draws", "estimates"]

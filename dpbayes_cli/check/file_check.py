@@ -274,8 +274,8 @@ def _refusal(location: Location, spec: ReleaseSpec, layout: SourceSection) -> st
 def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Location) -> None:
     """Add the invalid cells of each column that the spec names and the file has."""
     model, scan, indices = spec.build_model(), table.scan_as_released(spec.source.quote), []
-    flags = spec.domain.__struct_fields__ if len(model.columns) == 1 else ()
-    names = _names_of(spec, model)
+    names, columns = _names_of(spec, model), model.columns
+    is_single = len(columns) == 1 or spec.by is not None
 
     def quote_flag(index: int, quote: str) -> str:
         """Return the flags that read cells in this quote character, although the header may be in another one."""
@@ -285,7 +285,7 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
         by_position = len(names) == 1 and _refusal(location, spec, layout)
         return f"--quote {remedies.shell(quote)}" + (f" --column {index + 1}" if by_position else "")
 
-    for column, wanted in zip(model.columns, names, strict=False):
+    for column, wanted in zip(columns, names, strict=False):
         index = _index(table.names, wanted, names)
         if index is None and wanted is None:
             suitable = [i for i, each in enumerate(check.columns) if suggested_model(each) == spec.model]
@@ -299,12 +299,14 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
         indices.append((index, column, marks))
         invalid, commonest = commonest_invalid(scan, index, column, marks)
         advice: list[str] = []
+        is_value = is_single and column is columns[-1]
         if empty := sum(count for text, count in commonest if not text):
-            advice.append(_about_empty(empty, invalid, spec.on_invalid))
+            advice.append(_about_empty(empty, invalid, spec.on_invalid if is_value or spec.by is None else "none"))
         if isinstance(column, Column) and column.finds_keys:
             advice = ["these records count in no group"] * (invalid > 0)
         elif invalid and isinstance(column, Column):
             quoted = partial(quote_flag, index)
+            flags = spec.domain.__struct_fields__ if is_value else ()
             advice += remedies.level_remedies(
                 column, profile, commonest, flags, table.path, partial(table.texts, name), quoted
             )
@@ -323,7 +325,7 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
         if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(scan, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
         if isinstance(column, NumericColumn) and len(model.columns) == 1:
-            advice += remedies.about_spread(model, mean_and_variance(scan, index, column, marks))
+            advice += remedies.about_spread(model, column, mean_and_variance(scan, index, column, marks))
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
         check.valid = count_valid_records(scan, indices)
@@ -334,8 +336,15 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
 
 
 def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
-    """Return a sentence about the empty cells of a column and what a release does with them."""
+    """Return a sentence about the empty cells of a column and what a release does with them.
+
+    Args:
+        empty, invalid: how many cells are empty, and how many are invalid.
+        on_invalid: what the release does with invalid cells; ``none`` for keys of groups.
+    """
     which = "all are empty" if empty == invalid else f"{empty} of these cells are empty"
+    if on_invalid == "none":
+        return f"{which}: these records count in no group"
     if on_invalid == "drop":
         return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
     return f"{which}: --on-invalid {on_invalid} fills them"

@@ -15,6 +15,7 @@ from dpbayes_cli.check.column_profile import ColumnProfile
 from dpbayes_cli.check.file_layout import UTF16, FileLayout, guess_marks
 from dpbayes_cli.check.suggested_spec import success_and_failure
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
+from dpbayes_cli.core.findings import share_beyond
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.file_mistakes import name_of_copy
 
@@ -28,6 +29,8 @@ _NO_BREAK = re.compile("[\xa0\u202f]")
 _MUCH_MORE = 1.5
 """If the variance of the numbers is at least this many times that of the model, the check says so."""
 
+_MUCH_BEYOND = 0.1
+"""If more than this share of a normal law is beyond the bounds, the check does not advise one."""
 _MANY_EQUAL = 5
 """A number beyond the bounds that is at least so frequent may stand for a missing value."""
 _FEW_TEXTS = 20
@@ -172,15 +175,24 @@ def keys_advice(n_keys: int, n_published: int, least: float) -> str:
     )
 
 
-def about_spread(model: Model, moments: tuple[float, float] | None) -> Iterable[str]:
-    """Yield a sentence if numbers of this mean and variance vary much more than the model assumes."""
-    if moments is None or (expected := model.variance_at(moments[0])) is None:
+def about_spread(model: Model, column: NumericColumn, moments: tuple[float, float] | None) -> Iterable[str]:
+    """Yield a sentence if numbers of this mean and variance do not suit the model."""
+    if moments is None:
         return
-    if moments[1] > _MUCH_MORE * expected > 0.0:
-        times = math.sqrt(moments[1] / expected)
+    mean, variance = moments
+    beyond = share_beyond(mean, variance, column.lower, column.upper)
+    expected = model.variance_at(mean)
+    if expected is None and beyond > _MUCH_BEYOND:
         yield (
-            f"the variance of the numbers is {moments[1]:.3g}; {model.name} takes it to be {expected:.3g}, so its "
-            f"intervals are up to {times:.1f} times too narrow; --model normal estimates the variance"
+            f"many numbers are near a bound, and a normal law does not fit them: {100 * beyond:.0f} % of it is beyond "
+            "the bounds, and the result would be wrong; for counts: --model gamma-poisson"
+        )
+    if expected is not None and variance > _MUCH_MORE * expected > 0.0:
+        times = math.sqrt(variance / expected)
+        better = "" if beyond > _MUCH_BEYOND else "; --model normal estimates the variance"
+        yield (
+            f"the variance of the numbers is {variance:.3g}; {model.name} takes it to be {expected:.3g}, so its "
+            f"intervals are up to {times:.1f} times too narrow{better}"
         )
 
 

@@ -7,6 +7,7 @@ the user writes a reason that does not come from the data.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -26,7 +27,12 @@ from dpbayes_cli.spec.yaml_reader import parse_yaml
 MANY_LEVELS = 50
 """A column with more distinct texts than this is not treated as categorical."""
 _YES = ("yes", "y", "true", "t", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
-_KINDS = {"two texts": ("success", "failure"), "numbers": ("lower", "upper"), "texts": ("categories",)}
+_KINDS = {
+    "two texts": ("success", "failure"),
+    "counts": ("upper",),
+    "numbers": ("lower", "upper"),
+    "texts": ("categories",),
+}
 """The keys of a domain that hold values of a column, by the column's kind as in ``Model.suggested_for``."""
 _VALUE_KEYS = {"values", "cuts", *(key for keys in _KINDS.values() for key in keys)}
 _LISTS = {"categories", "values", "cuts"}
@@ -157,6 +163,33 @@ def layout_keys(layout: FileLayout) -> dict[str, str]:
     return keys if layout.header else {**keys, "header": "false", "columns": _yaml(layout.names)}
 
 
+def release_command(data: str, suggestion: str) -> list[str]:
+    """Return the command of a suggested spec, with LOWER and UPPER for bounds; empty if flags cannot state the spec.
+
+    Args:
+        data: the data as the user named them.
+        suggestion: the spec; see ``spec_from_data``.
+
+    Returns:
+        The command and its flags, each with its value; a terminal may break the line between them.
+    """
+    spec = parse_yaml(suggestion)
+    domain = [each.get("value") if isinstance(each, dict) else None for each in spec["domain"].values()]
+    texts = [text for value in domain if isinstance(value, list) for text in value]
+    if "column" not in spec or None in domain or any("," in text for text in texts):
+        return []
+    values = dict(zip(spec["domain"], domain, strict=True))
+    values |= {key: key.upper() for key in _KINDS["numbers"] if key in values}
+    source = {key: value for key, value in spec.get("source", {}).items() if key != "header"}
+    protection = {key: value for key, value in spec["privacy"].items() if key != "epsilon"}
+    flags = {"model": spec["model"], "column": spec["column"], **source, **values, **protection, "eps": 1}
+    shown = {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in flags.items()}
+    return [
+        f"dpbayes release {shlex.quote(data)}{' --no-header' * ('header' in spec.get('source', {}))}",
+        *(f"--{key} {shlex.quote(text)}" for key, text in shown.items()),
+    ]
+
+
 def suggested_model(column: ColumnProfile) -> str:
     """Return the name of the model that most users would choose for a column; empty if there is none."""
     kind = kind_of(column)
@@ -170,7 +203,8 @@ def kind_of(column: ColumnProfile) -> str:
     if len(column.commonest) == 2:
         return "two texts"
     if column.is_numeric:
-        return "numbers"
+        is_whole = column.whole == column.numbers and column.lowest == 0.0
+        return "counts" if is_whole and [text for text, _ in column.commonest[:1]] == ["0"] else "numbers"
     return "texts" if column.distinct <= MANY_LEVELS else ""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.base.errors import Interrupted, SpecError
-from dpbayes_cli.commands.output import emit, emit_json, emit_table, line_width, output_options
+from dpbayes_cli.commands.output import emit, emit_document, emit_json, emit_table, line_width, output_options
 from dpbayes_cli.commands.progress import reading_shown
 from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
 
@@ -118,7 +118,7 @@ def _document(check: FileCheck) -> dict[str, Any]:
 
 
 def _show(data: str, check: FileCheck) -> None:
-    from dpbayes_cli.check.suggested_spec import suggested_model
+    from dpbayes_cli.check.suggested_spec import release_command, suggested_model
 
     emit(_NOT_PRIVATE)
     layout = check.layout
@@ -160,8 +160,22 @@ def _show(data: str, check: FileCheck) -> None:
         emit("a spec to start from, as dpbayes spec init --from FILE --not-private writes it:")
         for line in check.suggestion.splitlines():
             emit(f"  {line}")
+        if parts := release_command(data, check.suggestion):
+            emit("or without a spec, with public knowledge in place of capitals:")
+            emit_document("  " + _command_lines(parts))
         if len(check.columns) > 1:
             emit(f"for another column: dpbayes check {shlex.quote(data)} --column NAME")
+
+
+def _command_lines(parts: Sequence[str]) -> str:
+    """Return a command in lines that fit the terminal and can be copied to a shell."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + 7 > line_width():  # 4 blanks before, a backslash, and two blanks
+            lines.append(part)
+        else:
+            lines[-1] += f" {part}"
+    return " \\\n    ".join(lines)
 
 
 def _show_advice(advice: Sequence[str]) -> None:

@@ -173,7 +173,7 @@ def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     for sentence in group_sentences(document):
         emit(sentence)
     for table in extreme_tables(document):
-        emit(f"\n{table.caption} ({table.file} holds all groups):")
+        emit(f"\n{table.caption}{f' ({table.file} holds all groups)' * bool(table.file)}:")
         emit_table(table.columns, table.rows)
         emit("")
 

@@ -74,7 +74,7 @@ class Model(ABC):
     former_default: ClassVar[str] = ""
     """The default mechanism before version 0.4, if it was another one; it is still meant by an option of its own."""
     suggested_for: ClassVar[str] = ""
-    """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
+    """The kind of column for which ``dpbayes check`` suggests the model, such as ``two texts`` or ``counts``."""
     bound_keys: ClassVar[tuple[str, ...]] = ()
     """The domain keys of the bounds that can be chosen privately; empty if the user must state all bounds. If ``lower``
     is not among the keys, the lower bound is 0."""

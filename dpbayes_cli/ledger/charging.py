@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import BudgetError
-from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, GaussianBudget, PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.charge_text import charge_text
 from dpbayes_cli.ledger.data_names import is_same_source
@@ -20,7 +19,7 @@ from dpbayes_cli.ledger.process_identity import is_running, this_process
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.replay import record_layout
 from dpbayes_cli.ledger.state import Account, State
-from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON, default_budget
+from dpbayes_cli.ledger.union_budget import TOTAL_WITH_DELTA, default_budget
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -293,15 +292,13 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
             return f"ask for less, or raise the total: {command}"
         return f"ask for less, or open the account with a larger total: {opening_command(account, 'TOTAL')}"
     if account.budget.kind == PureBudget.kind:
-        opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
-        if guarantee.mu.is_finite():
-            opening += " --gaussian"
+        opening = f"dpbayes budget open {account.name} {TOTAL_WITH_DELTA}"
         if account.opened:
             return (
-                f"this account counts in pure epsilon for good, and {charge_text(guarantee)} has none: leave out "
-                "--delta, and state --mechanism laplace or another with a pure epsilon (dpbayes mechanisms lists them)."
-                " For data that no account has paid for yet, open one that pays for both kinds: "
-                f"{opening.replace(f' {account.name} ', ' NAME ')}"
+                f"this account counts in pure epsilon for good, and {charge_text(guarantee)} has none: use a mechanism "
+                "with a pure epsilon, without --delta, if the model has one (dpbayes mechanisms lists them). For data "
+                "that no account has paid for yet, open one that pays for both kinds before the first release: "
+                f"dpbayes budget open NAME {TOTAL_WITH_DELTA}"
             )
         return f"{charge_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]

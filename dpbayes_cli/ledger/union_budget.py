@@ -26,6 +26,8 @@ from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_order
 
 DEFAULT_EPSILON = Decimal(3)
 """The total epsilon of an account that is opened by its first release."""
+TOTAL_WITH_DELTA = f"--epsilon {DEFAULT_EPSILON} --delta 1e-6"
+"""The options of an account that pays for releases with and without a pure epsilon, as advice."""
 DEFAULT_ORDERS = (Decimal("1.5"), *(Decimal(order) for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)))
 """The default Renyi orders of an (epsilon, delta) account; nine tenths of delta are divided equally among them."""
 

@@ -77,7 +77,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
     law_note: ClassVar[str] = (
         "intervals assume that the standard deviation of the numbers equals their mean (an exponential law). If the "
         "numbers vary more, intervals are too narrow; if they vary less, too wide. The model normal estimates the "
-        "variance"
+        "variance, but suits numbers only if few of them are near 0 or the bound"
     )
     prior_type: ClassVar[type[Section]] = GammaExponentialPrior
     examples: ClassVar[tuple[Example, ...]] = (

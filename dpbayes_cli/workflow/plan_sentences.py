@@ -40,7 +40,7 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
     sentences = [f"{_cost(spec, planned)}, {first}", *(f"{each[:1].upper()}{each[1:]}" for each in others)]
     if isinstance(model, HasCoefficients):
         sentences.append(
-            "Features are simulated uniformly between their bounds. If yours are concentrated in a part of this range, "
+            "Features are simulated with any spread between their bounds. If yours vary little within this range, "
             "intervals are wider."
         )
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()

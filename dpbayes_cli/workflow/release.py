@@ -31,6 +31,7 @@ from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.charge_text import charge_text, charged_text
 from dpbayes_cli.ledger.charging import Reservation
 from dpbayes_cli.ledger.ledger import Ledger
@@ -46,6 +47,7 @@ from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release_data import check_count
 
 Say = Callable[[str], None]
+_ONLY_PURE = ". It cannot pay for most regressions, which need an account that was opened with a delta"
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,9 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
         say(
             f"opened account {charge.account!r}{place} with the default total of {total} under "
             f"{charge.neighbors} neighbors; to change the total: dpbayes budget amend "
-            f"{charge.account} --epsilon TOTAL --reason TEXT" + (f"; {HALF_OF_DELTA}" if charge.guarantee.delta else "")
+            f"{charge.account} --epsilon TOTAL --reason TEXT"
+            + (f"; {HALF_OF_DELTA}" if charge.guarantee.delta else "")
+            + (_ONLY_PURE if reservation.budget.kind == PureBudget.kind else "")
         )
     sealed = reservation.payload
     replayed = sealed is not None

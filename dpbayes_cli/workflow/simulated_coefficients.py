@@ -25,7 +25,7 @@ from dpbayes_cli.mechanisms.noisy_newton import rounds
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.workflow.simulated_releases import Simulation, Trials
-from dpbayes_cli.workflow.tested_predictions import TestRecords
+from dpbayes_cli.workflow.tested_predictions import TESTED, TestRecords
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -53,7 +53,8 @@ class CoefficientSimulation(Simulation):
         prior = require_type(self.model, HasCoefficients).prior
         truth = prior.draw(1, self.data_rng)[0]
         rows = require_type(step.rows, DesignRows)
-        codes = cast("Integers", self.model.simulated_records(truth.tolist(), size, self.data_rng))
+        both = cast("Integers", self.model.simulated_records(truth.tolist(), size + TESTED, self.data_rng))
+        codes, others = both[:size], both[size:]
         records = DesignRows(rows.design, rows.target).hold(size)
         records.take(codes)
         ((x, y),) = records.blocks
@@ -64,7 +65,7 @@ class CoefficientSimulation(Simulation):
             center + self.release_rng.normal(size=(k, root.shape[1])) @ root.T
             for center, root, k in ((mean, factor, step.draws or _PLAIN_DRAWS), (mode, plain_factor, _PLAIN_DRAWS))
         )
-        tested = require_type(TestRecords.draw(self.model, truth.tolist(), self.release_rng), TestRecords)
+        tested = TestRecords(self.model, others, self.model.predicted_column(None))
         private_sd, plain_sd = (np.sqrt(np.square(root).sum(axis=1)) for root in (factor, plain_factor))
         return private_sd, plain_sd, tested.scores(drawn, exact)
 

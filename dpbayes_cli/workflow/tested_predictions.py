@@ -14,7 +14,8 @@ from dpbayes_cli.core.model import Model
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_RECORDS, _DRAWS = 500, 100
+TESTED, _DRAWS = 500, 100
+"""The number of test records, and of draws with which a prediction is made."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class TestRecords:
     @classmethod
     def draw(cls, model: Model, parameters: Sequence[float], rng: np.random.Generator) -> Self | None:
         """Return records drawn given the parameters; None if the model predicts no column."""
-        codes = model.simulated_records(parameters, _RECORDS, rng)
+        codes = model.simulated_records(parameters, TESTED, rng)
         return None if codes is None else cls(model, codes, model.predicted_column(None))
 
     def scores(self, private: Floats, plain: Floats) -> Floats:

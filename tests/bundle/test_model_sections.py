@@ -88,6 +88,7 @@ def test_states_of_another_model_are_exit_7(dpbayes: Cli, coin: Path) -> None:
     assert not Path("out/states.csv").exists()
 
 
+@pytest.mark.slow
 def test_the_report_has_a_section_about_states_with_every_picture(
     dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -418,3 +418,37 @@ def test_the_flags_for_an_id_that_repeats_are_named(
     assert not any(
         "--unit" in each for each in dpbayes("check", *request, "--eps", "1", *flags, "--json").json["advice"]
     )
+
+
+def test_the_column_of_a_release_by_groups_has_the_advice_that_it_has_alone(place: Path, dpbayes: Cli) -> None:
+    (place / "births.csv").write_text("habit,birth\n" + "smoker,early\nnonsmoker,full term\n,full term\n" * 9)
+    (place / "habits.txt").write_text("smoker\nnonsmoker\n")
+    by = ("--column", "birth", "--by", "habit", "--groups", "habits.txt")
+    told = " ".join(dpbayes("check", "births.csv", "--model", "beta-bernoulli", *by).exits(0).out.split())
+    assert "--success early --failure 'full term' or --success 'full term' --failure early" in told
+    assert "habit: 18 of 27 cells can be read cannot be read: (empty) (9) all are empty: these records count in" in told
+
+
+def test_counts_near_zero_are_not_sent_to_a_normal_law(place: Path, dpbayes: Cli) -> None:
+    (place / "visits.csv").write_text("visits,age\n" + "0,30\n0,40\n0,41\n0,50\n0,60\n0,62\n1,70\n6,81\n" * 5)
+    profiles = dpbayes("check", "visits.csv", "--json").exits(0).json["columns"]
+    assert [each["model"] for each in profiles] == ["gamma-poisson", "normal"]
+    column = ("check", "visits.csv", "--column", "visits")
+    counted = dpbayes(*column, "--model", "gamma-poisson", "--upper", "10").exits(0).out
+    assert "times too narrow" in counted
+    assert "--model normal" not in counted
+    normal = " ".join(dpbayes(*column, "--model", "normal", "--lower", "0", "--upper", "10").exits(0).out.split())
+    assert "a normal law does not fit them" in normal
+
+
+def test_the_release_that_check_prints_is_right(place: Path, dpbayes: Cli) -> None:
+    (place / "my-births.csv").write_text(
+        "nr;birth;weight\n" + "1;full term;3.5\n2;too early;2.1\n3;full term;3.1\n" * 40
+    )
+    shown = dpbayes("check", "my-births.csv", "--column", "birth").exits(0).out
+    _, line = shown.split("in place of capitals:\n")
+    line = line.partition("\nfor another")[0].replace("\\\n", "")
+    released = dpbayes(*shlex.split(line)[1:], "--json").exits(0).json
+    assert 0.4 < released["posterior"]["theta"]["mean"] < 0.9, "false-fail rate below 1e-9"
+    shown = " ".join(dpbayes("check", "my-births.csv", "--column", "weight").exits(0).out.replace("\\", "").split())
+    assert "--column weight --delimiter ';' --lower LOWER --upper UPPER --eps 1" in shown

@@ -268,6 +268,7 @@ def states(place: Path) -> None:
 IN_STATES = ("--model", "beta-bernoulli", "--by", "county,state", "--groups", "counties.csv", "--eps", "2")
 
 
+@pytest.mark.slow
 def test_counties_within_states_have_results_of_both(dpbayes: Cli, states: None, place: Path) -> None:
     """The share of intervals that hold the truth has a false-fail rate below 1e-6."""
     shown = " ".join(dpbayes("release", "visits.csv", *IN_STATES, "--out", "out").out.split())

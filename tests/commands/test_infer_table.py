@@ -216,6 +216,7 @@ infer: {counts: [relapses], sums: [{name: all, columns: [relapses]}]}
     assert estimates == pytest.approx([31 - 2 / 3, -2 - 2 / 3, 18 - 2 / 3], abs=0.15)
 
 
+@pytest.mark.slow
 def test_partial_pooling_shrinks_groups_toward_each_other(infer: Infer) -> None:
     table = "g,s,f\n" + "".join(f"{k},{s},{f}\n" for k, (s, f) in enumerate([(3, 20), (6, 15), (0, 9), (11, 30)] * 5))
     rate = "{name: r, successes: s, failures: f, pooling: WAY}"

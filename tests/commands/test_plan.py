@@ -133,9 +133,9 @@ def test_a_regression_states_what_predictions_are_worth(dpbayes: Cli, place: Pat
     planned = dpbayes("plan", "--spec", "regression.yaml", "--records", "5000", "--trials", "4", "--json").json
     predictions = planned["expected"]["predictions"]
     assert predictions["measure"] == "accuracy"
-    assert predictions["guessing_score"] < predictions["score"]["median"] <= predictions["nonprivate_score"] + 0.02
+    assert predictions["guessing_score"] <= predictions["score"]["median"] <= predictions["nonprivate_score"] + 0.02
     assert planned["sentences"][0].startswith("At epsilon 1 and delta 0.000001, expect about ")
-    assert any(each.startswith("Features are simulated uniformly") for each in planned["sentences"])
+    assert any(each.startswith("Features are simulated with any spread") for each in planned["sentences"])
 
 
 def test_privacy_does_not_seem_to_help_predictions() -> None:

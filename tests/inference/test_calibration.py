@@ -114,7 +114,7 @@ def test_posteriors_without_a_public_record_count_are_calibrated(name: str, epsi
     ("n", "complete"),
     [(10, False), (1000, True), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((10, True), (1000, False)))],
 )
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", often(list(MODELS), 2))
 def test_posteriors_under_gaussian_noise_are_calibrated(name: str, n: int, complete: bool, rho: str) -> None:
     assert_calibrated(name, complete, n, rho=rho)
 

@@ -126,6 +126,7 @@ def test_rejection_and_convolution_agree_if_enumeration_is_too_large(case: Noisy
     assert_means(moments(left) - moments(right), 0.0)
 
 
+@pytest.mark.slow
 def test_a_strong_prior_far_from_the_data_needs_many_tilts_and_gets_them() -> None:
     """Dirichlet(1000, 1000) against counts 9000 and 1000 at scale 500: the totals spread far beyond one tilt."""
     case = observation("at-most", 10**5, 500.0, (9000, 1000), (1e3, 1e3))

@@ -93,6 +93,7 @@ def test_naive_posteriors_are_conjugate() -> None:
     assert means == pytest.approx(((counts + 1) / (counts.sum(axis=1, keepdims=True) + 2)).ravel())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 def test_many_networks_at_once_have_the_posteriors_of_each() -> None:
     """Means within 6 standard errors of those of each alone, at 100 effective draws: false-fail about 1e-7."""

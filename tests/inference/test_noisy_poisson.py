@@ -56,7 +56,7 @@ def test_the_marginal_law_is_the_sum_over_all_counts(law: NoiseLaw) -> None:
     np.testing.assert_allclose(log_marginal(law, OBSERVED[:, None], RATES), summed(law, RATES), atol=1e-3)
 
 
-@pytest.mark.parametrize("law", often(LAWS, 3), ids=str)
+@pytest.mark.parametrize("law", often(LAWS, 5), ids=str)
 def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
     """Wherever log p is within 50 of its maximum; less likely rates do not matter."""
     rates = np.geomspace(0.01, 1500.0, 97)
@@ -69,11 +69,11 @@ def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
 
 @pytest.mark.parametrize(
     ("law", "off"),
-    [
+    often([
         (DiscreteLaplace(0.2), 2e-3), (DiscreteLaplace(0.5), 2e-3), (DiscreteLaplace(1.0), 5e-4),
         (DiscreteGaussian(0.5), 2e-3), (DiscreteGaussian(1.0), 2e-3), (DiscreteGaussian(3.0), 5e-4),
         (RoundedGaussian(1.0), 2e-3), (RoundedGaussian(3.0), 5e-4),
-    ],
+    ], 3, several=True),
     ids=str,
 )  # fmt: skip
 def test_little_noise_is_tabulated_as_finely_as_it_says(law: NoiseLaw, off: float) -> None:

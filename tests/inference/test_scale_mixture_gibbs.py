@@ -230,6 +230,7 @@ def test_chains_are_calibrated_under_gaussian_noise(name: str, outside: Outside,
     assert_calibrated(chain_ranks(simulate(models(outside)[name], complete, 300, rho, gaussian=True)))
 
 
+@pytest.mark.slow
 def test_chains_are_calibrated() -> None:
     """60 trials; all cells, all policies and 1,000 trials are in the slow tests."""
     assert_calibrated(chain_ranks(simulate(models()["normal"], False, 100, "0.1", 60)))

@@ -78,6 +78,7 @@ def exact_middle(observation: NoisyTables, n: int) -> float:
     return float(weights @ np.concatenate(means) / weights.sum())
 
 
+@pytest.mark.slow
 def test_margins_are_near_those_of_the_enumerated_posterior() -> None:
     """Of 16 data sets, the root mean square error is half of that of draws table by table; fails above 0.7 of it."""
     rng, model, off = np.random.default_rng(5), chain_of("abc", 2), np.zeros((16, 2))

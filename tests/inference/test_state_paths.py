@@ -61,6 +61,7 @@ def log_dirichlet(counts: Floats | Integers, concentration: Floats) -> float:
     return float(total + (gammaln(concentration + counts) - gammaln(concentration)).sum())
 
 
+@pytest.mark.slow
 def test_single_states_keep_their_law_given_all_others() -> None:
     """The probability of one state by hand: two sequences, one step redrawn, transitions integrated out."""
     transition, initial = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, 1.5])

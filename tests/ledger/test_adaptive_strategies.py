@@ -173,6 +173,7 @@ class WrongBudget(UnionBudget):
         """Accept parts that add up to more than delta."""
 
 
+@pytest.mark.slow
 def test_adaptive_strategies_find_the_wrong_filter() -> None:
     right = ACCOUNTS[1]
     orders = tuple((order, right.delta) for order, _ in right.orders)

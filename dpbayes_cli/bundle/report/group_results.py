@@ -23,7 +23,7 @@ from dpbayes_cli.privacy.lazy_numpy import np
 MAX_LISTED = 2000
 """The page lists up to this many groups; its text can be searched in the browser."""
 MOST_SHOWN = 10
-"""A result names up to this many of the highest and of the lowest groups."""
+"""A result names up to this many of the highest and of the lowest groups, and all groups if there are no more."""
 
 
 def extreme_groups(
@@ -33,7 +33,7 @@ def extreme_groups(
     groups: GroupedPosterior | LargerSummary,
     records: Floats,
 ) -> list[ExtremeGroups]:
-    """Return, for each parameter, the groups whose 90 % intervals exclude the mean of all groups.
+    """Return, for each parameter, the groups whose 90 % intervals exclude the mean of all groups, or all if few.
 
     Args:
         means: the estimated mean of each parameter over the groups.
@@ -45,8 +45,11 @@ def extreme_groups(
         low, high = groups.quantiles[:, k, 0], groups.quantiles[:, k, 2]
         above, below = np.flatnonzero(low > mean), np.flatnonzero(high < mean)
         estimates = groups.means[:, k]
-        highest = above[np.argsort(-estimates[above], kind="stable")][:MOST_SHOWN]
-        lowest = below[np.argsort(estimates[below], kind="stable")][:MOST_SHOWN]
+        high_ones, low_ones = above, below
+        if len(keys) <= MOST_SHOWN:
+            high_ones, low_ones = np.flatnonzero(estimates >= mean), np.flatnonzero(estimates < mean)
+        highest = high_ones[np.argsort(-estimates[high_ones], kind="stable")][:MOST_SHOWN]
+        lowest = low_ones[np.argsort(estimates[low_ones], kind="stable")][:MOST_SHOWN]
         rows = [
             [
                 ExtremeGroup(
@@ -169,18 +172,24 @@ def extreme_tables(document: ReleaseDocument) -> list[ReportTable]:
     Tables of larger groups come first.
     """
     column, tables = document.spec["by"]["column"] if document.spec.get("by") else "", list[ReportTable]()
+    keys = keys_of(document, document.spec)
     if not isinstance(document.extreme_larger_groups, UnsetType):
-        caption = "Larger groups with the highest and the lowest mean"
-        tables += _tables(document, document.extreme_larger_groups, column[1], caption, "larger_groups.parquet")
+        n_larger, file = len(larger_names(keys)[0]), "larger_groups.parquet"
+        tables += _tables(document, document.extreme_larger_groups, column[1], "Larger groups", "mean", n_larger, file)
     if not isinstance(document.extreme_groups, UnsetType):
-        caption = "Groups with the highest and the lowest"
-        caption += "" if len(document.extreme_groups) > 1 else " estimate"
-        tables += _tables(document, document.extreme_groups, _name(column), caption, "groups.parquet")
+        own = _name(column)
+        tables += _tables(document, document.extreme_groups, own, "Groups", "estimate", len(keys), "groups.parquet")
     return tables
 
 
 def _tables(
-    document: ReleaseDocument, extreme: Sequence[ExtremeGroups], column: str, caption: str, file: str
+    document: ReleaseDocument,
+    extreme: Sequence[ExtremeGroups],
+    column: str,
+    what: str,
+    estimate: str,
+    n_groups: int,
+    file: str,
 ) -> Iterator[ReportTable]:
     write = percent if model_of(document).main_fact.is_share else rounded
     for each in extreme:
@@ -192,7 +201,9 @@ def _tables(
             ]
             for group in (*each.highest, *each.lowest[::-1])
         ]
-        of = f" {each.parameter}" if len(extreme) > 1 else ""
-        columns = [column, each.parameter if of else "mean", "5 %", "95 %", "records"]
+        is_all = len(rows) == n_groups
+        caption = f"{what} {'by' if is_all else 'with the highest and the lowest'} "
+        caption += each.parameter if len(extreme) > 1 else estimate
+        columns = [column, each.parameter if len(extreme) > 1 else "mean", "5 %", "95 %", "records"]
         if rows:
-            yield ReportTable(f"{caption}{of}", columns, rows, len(rows), file)
+            yield ReportTable(caption, columns, rows, len(rows), "" if is_all else file)

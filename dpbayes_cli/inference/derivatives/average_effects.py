@@ -69,6 +69,7 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         )
     if hidden:
         warnings.append(
-            f"the noise hides nearly everything about {', '.join(hidden)}: intervals are those of the prior"
+            f"the noise hides nearly everything about {', '.join(hidden)}: intervals are those of the prior. If you "
+            "expected more, look for cells that do not match the spec: dpbayes check FILE --spec SPEC"
         )
     return tuple(warnings)

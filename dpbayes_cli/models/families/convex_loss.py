@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.coefficient_law import CoefficientLaw, HasCoefficients
-from dpbayes_cli.core.columns import Column, NumericColumn, n_codes
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, n_codes
 from dpbayes_cli.core.design import Design, DesignRows
 from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.losses import Loss, QuantileLoss
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _MAX_RESIDUAL, _RESIDUALS = 2.0, 4001
 """Simulated residuals are drawn from a grid with this largest value and this number of points."""
+_ROOT_OF_SD = (0.02, 0.999)
+"""The root of a simulated number's standard deviation, as a share of the largest one, is uniform between these."""
 _MAX_ENTRIES = 1 << 22
 """Largest number of entries of the design matrix, or of predictions, that are in memory at once."""
 
@@ -113,14 +115,15 @@ class CoefficientModel(Model, HasCoefficients):
         return self.prior.quantiles(levels)
 
     def simulated_records(self, parameters: Sequence[float], n_records: int, rng: np.random.Generator) -> Integers:
-        """Draw records whose features are independent and uniform on their domains; see ``Model``.
+        """Draw records with independent features; see ``Model``.
 
-        The law of the target is proportional to exp(-loss), unless the model has probabilities of classes.
+        The law of each feature is drawn, too: the shares of texts uniformly; for numbers, a beta law between the bounds
+        with any mean, and with any standard deviation that is possible at this mean, small ones more often. The law of
+        the target is proportional to exp(-loss), unless the model has probabilities of classes.
         """
         import numpy as np
 
-        columns = self.columns[:-1]
-        features = np.column_stack([rng.integers(0, n_codes(column), n_records) for column in columns])
+        features = np.column_stack([_simulated_codes(column, n_records, rng) for column in self.columns[:-1]])
         scores = np.asarray(self.design.rows(features) @ np.asarray(parameters))
         return np.column_stack([features, self.simulated_targets(scores, rng)])
 
@@ -277,3 +280,14 @@ class CoefficientPredictor(Predictor):
         if self.model.has_probabilities:
             return ClassProbabilities(np.column_stack([1.0 - mean, mean]), target.levels)
         return ClassScores(mean, target.levels)
+
+
+def _simulated_codes(column: AnyColumn, n_records: int, rng: np.random.Generator) -> Integers:
+    import numpy as np
+
+    k = n_codes(column)
+    if not isinstance(column, NumericColumn):
+        return rng.choice(k, n_records, p=rng.dirichlet(np.ones(k)))
+    mean, share = rng.random(), rng.uniform(*_ROOT_OF_SD) ** 2
+    weight = 1.0 / share**2 - 1.0
+    return np.minimum((k * rng.beta(mean * weight, (1.0 - mean) * weight, n_records)).astype(np.int64), k - 1)

@@ -24,7 +24,7 @@ _PRIOR_DRAWS, _DRAWS_BY_FEATURES = 2000, 4
 _LEAST_RECORDS = 20
 """The features' covariance, on which the prior of the parameters depends, is that of at least this many records."""
 _MAX_SHARE_OUT = 1e-3
-_LEAST_ROOT_OF_SD, _LARGEST_ROOT_OF_SD = 0.02, 0.999
+_ROOT_OF_SD = (0.02, 0.999)
 _MIN_EIGENVALUE = 1e-12
 """Eigenvalues of a correlation matrix below this are rounding errors."""
 
@@ -37,7 +37,7 @@ def draw_features(law: RegressionCoordinates, n_records: int, rng: np.random.Gen
     """
     size = law.size - 1 - sum(law.texts)
     mean = rng.uniform(0.0, 1.0, size)
-    share = rng.uniform(_LEAST_ROOT_OF_SD, _LARGEST_ROOT_OF_SD, size) ** 2
+    share = rng.uniform(*_ROOT_OF_SD, size) ** 2
     weight = 1.0 / share**2 - 1.0
     factor = np.eye(size)
     for j in range(1, size):  # uniform on correlation matrices: Student rows

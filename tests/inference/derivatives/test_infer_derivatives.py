@@ -22,6 +22,7 @@ from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibra
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
 from dpbayes_cli.inference.solve import infer
+from tests.conftest import often
 from tests.inference.derivatives.derivative_studies import Cell, Kind, naive, simulated, study
 
 N = 400
@@ -91,7 +92,8 @@ def test_the_posterior_of_two_levels_is_that_of_quadrature() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "loss"), [("unbounded", ProbitLoss()), ("at-most", CountLoss(9)), ("known", LogisticLoss())]
+    ("kind", "loss"),
+    often([("unbounded", ProbitLoss()), ("at-most", CountLoss(9)), ("known", LogisticLoss())], 3, several=True),
 )
 def test_gradients_are_those_of_the_density(kind: str, loss: CurvedLoss) -> None:
     total = RecordCount(kind, 0 if kind == "unbounded" else 400, "mostly-valid")  # type: ignore[arg-type]

@@ -85,6 +85,7 @@ def test_distribution_functions_of_small_groups_are_those_of_tables(may_be_empty
     np.testing.assert_allclose(above, 1.0 - cdf[3], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_hyperparameters_and_groups_agree_with_enumeration() -> None:
     """Three groups: all weights are computed by enumeration, for the points that the sampler chose."""
     rng, noise = np.random.default_rng(5), NOISES[0]

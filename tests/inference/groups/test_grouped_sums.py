@@ -179,7 +179,7 @@ def test_posteriors_of_small_groups_are_those_of_enumeration(
 
 
 @pytest.mark.parametrize("pooling", often(["partial", "none"], 2))
-@pytest.mark.parametrize("name", often(NAMES, 2))
+@pytest.mark.parametrize("name", often(NAMES, len(NAMES)))
 def test_every_part_of_the_result(name: str, pooling: Pooling) -> None:
     observation = release_of(name, 12)
     posterior, again = (infer(observation, pooling, 50, np.random.default_rng(0)) for _ in range(2))
