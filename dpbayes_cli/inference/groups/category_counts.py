@@ -134,7 +134,8 @@ class CategoryCounts:
     def _nodes(self, law: CategoryLaw) -> tuple[Floats, Floats]:
         """Return log(q u) at the nodes of u, and the logs of their weights."""
         excess = law.kappa - law.shape
-        size = law.shape + np.geomspace(1.0, 1.0 + sum(float(axis.nodes[-1]) for axis in self._axes), _SIZES) - 1.0
+        most = sum(float(axis.nodes[-1]) for axis in self._axes)
+        size = law.shape + np.expm1(np.linspace(0.0, np.log1p(most), _SIZES))
         center = np.log1p(excess / size)  # of -log u, for this value of r + n
         sd = np.sqrt(excess / size / (size + excess)) / center
         step = min(_LARGEST_STEP, float(sd.min()))
