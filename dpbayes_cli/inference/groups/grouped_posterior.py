@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -25,9 +25,9 @@ _Value = TypeVar("_Value")
 DrawGroups = Callable[[int, "np.random.Generator"], "Floats"]
 
 
-def map_parts(function: Callable[[_Part], _Value], parts: Iterable[_Part]) -> list[_Value]:
+def map_parts(function: Callable[[_Part], _Value], parts: Sequence[_Part]) -> list[_Value]:
     """Return the values of a function, in order, computed in two threads unless this is one of them already."""
-    if threading.current_thread().name.startswith(_NAME):
+    if len(parts) == 1 or threading.current_thread().name.startswith(_NAME):
         return [function(part) for part in parts]
     with ThreadPoolExecutor(WORKERS, _NAME) as pool:
         return list(pool.map(function, parts))

@@ -34,7 +34,7 @@ _MAX_TABLE = 20_000
 """If there are more different sizes among the nodes, the law of the sizes is computed at this many and interpolated."""
 _CHUNK = 1 << 16
 """Arrays of one chunk of groups have about this many elements, and stay in a CPU's cache."""
-_BLOCK = 1024
+_BLOCK, _FEW = 1024, 256
 """Of so many groups, the different values among the nodes of the coordinates are listed; most are those of many."""
 _LEAST = 1e-300
 _Value = TypeVar("_Value")
@@ -127,7 +127,7 @@ class SumLikelihood:
         gaps = np.maximum(self._table[after] - self._table[self._place], 1.0)
         share = (numbers - self._table[self._place]) / gaps
         self._share = share if share.any() else None
-        size = min(_BLOCK, -(-len(numbers) // WORKERS))
+        size = min(_BLOCK, max(_FEW, -(-len(numbers) // WORKERS)))
         self._blocks = [slice(i, min(i + size, len(numbers))) for i in range(0, len(numbers), size)]
         self._evaluate = normal_given_sum if squares else scaled_density
         self._levels = map_parts(lambda block: np.unique(coordinates[block], return_inverse=True), self._blocks)
