@@ -39,6 +39,8 @@ _MOST_POINTS = 128
 _SHARE = 0.25
 """The share of the usual number of draws of hyperparameters at each node."""
 _MOST_GROUPS, _PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS = 1000, 100, 9, 6
+_MORE_GROUPS = 300, _MOST_GROUPS
+"""The search for the mode continues with so many groups."""
 _MAX_SEARCHES, _WIDEST_GAP = 6, 2.0
 """The search for the mode ends if the nodes next to the best one are at most so many standard deviations away."""
 _RANGE = np.array([1e-4, 1.0 - 1e-4])
@@ -129,10 +131,9 @@ class _Groups:
         return nodes
 
     def _node(self, log_sd: float, reference: SumFit, points: Floats, before: Floats) -> _Node:
-        observation, outcome = self._given(float(np.exp(log_sd)))
-        moments, old = RecordMoments(outcome), reference.likelihood
-        nodes = old.numbers, old.coordinates
-        likelihood = SumLikelihood(observation, outcome, moments, self.pooling, *nodes, squares=True)
+        _, outcome = self._given(float(np.exp(log_sd)))
+        moments = RecordMoments(outcome)
+        likelihood = reference.likelihood.given(outcome, moments)
         fit = replace(reference, likelihood=likelihood, outcome=outcome, moments=moments)
         squares = SquareTotal(self._observation, self._outcome, float(np.exp(log_sd)), fit)
         parts = likelihood.map_terms(lambda each: (each.log_evidence, *squares.moments(each)), points)
@@ -210,10 +211,15 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
     near_fit = groups.nodes_near(fit, size, rng)
 
     def add(places: Floats) -> None:
-        for place, node in zip(places.tolist(), near_fit(places), strict=True):
-            nodes[place] = node
-            if node.fit.sample.ess < _LEAST_ESS_SHARE * size and abs(place - center) > _NEAR:
-                (nodes[place],) = groups.nodes_near(groups.fit(place, fit, rng), size, rng)(np.array([place]))
+        nodes.update(zip(places.tolist(), near_fit(places), strict=True))
+        far = [place for place in places.tolist() if abs(place - center) > _NEAR]
+        far = [place for place in far if nodes[place].fit.sample.ess < _LEAST_ESS_SHARE * size]
+        nodes.update(zip(far, map_parts(anew, list(zip(far, rng.spawn(len(far)), strict=True))), strict=True))
+
+    def anew(place_and_generator: tuple[float, np.random.Generator]) -> _Node:
+        place, generator = place_and_generator
+        (node,) = groups.nodes_near(groups.fit(place, fit, generator), size, generator)(np.array([place]))
+        return node
 
     nodes: dict[float, _Node] = {}
     places = np.arange(-_REACH, _REACH + 0.1) * step + center
@@ -246,11 +252,13 @@ def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float, Sum
             break
         sd = max(sd, 0.5 * gap)
         reach = 3.5 * sd
-    if len(few) == len(groups):
-        return center, sd, fit
-    fit = groups.fit(center, fit, rng)
-    peak, sd = _peak(groups.log_density_near(center, fit, rng), center, sd)
-    return (peak, sd, fit) if abs(peak - center) < _NEAR else (peak, sd, groups.fit(peak, fit, rng))
+    near = center
+    for most in _MORE_GROUPS:
+        if len(few) < len(groups):
+            few, near = groups.part(most), center
+            fit = few.fit(near, fit, rng)
+            center, sd = _peak(few.log_density_near(near, fit, rng), near, sd)
+    return center, sd, fit if abs(center - near) < _NEAR else groups.fit(center, fit, rng)
 
 
 def _peak(log_density: Callable[[Floats], Floats], center: float, sd: float) -> tuple[float, float]:

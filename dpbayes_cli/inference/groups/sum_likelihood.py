@@ -9,6 +9,7 @@ law of the groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
@@ -53,7 +54,7 @@ class ChunkTerms:
         evidence: the sum of ``joint`` over the coordinates, shape (n_groups, n_points).
         log_factors: the logarithm of the factors that differ between points, shape (n_groups, n_points).
         normal: the mean of the exact sum less its mean given size and coordinate, and the factor of its variance, given
-            the noisy sum, of the shape of ``density``; see ``normal_given_sum``. It is empty unless it was asked for.
+            the noisy sum, of the shape of ``density``; empty unless ``SumLikelihood.given`` asks for it.
     """
 
     groups: slice
@@ -96,8 +97,6 @@ class SumLikelihood:
         pooling: Pooling,
         numbers: Floats,
         coordinates: Floats,
-        *,
-        squares: bool = False,
     ) -> None:
         """Compute what does not depend on hyperparameters.
 
@@ -108,7 +107,6 @@ class SumLikelihood:
             pooling: whether the groups have a common law.
             numbers: the nodes of the sizes, shape (n_groups, n_sizes).
             coordinates: the nodes of the coordinate, shape (n_groups, n_coordinates).
-            squares: whether ``ChunkTerms.normal`` is needed; nothing is kept then for another pass over the groups.
         """
         self._noise, self._law, self._moments, self._pooling = observation.noise, outcome.law, moments, pooling
         self._scale = observation.spread * moments.spread
@@ -117,7 +115,6 @@ class SumLikelihood:
         self.numbers, self.coordinates = numbers, coordinates
         self.published = None if observation.threshold is None else PublishedSizes(observation.threshold)
         self._size_terms = log_size_weights(self._noise, moments.steps, sizes, numbers)
-        self._size_terms -= self._size_terms.max(axis=1, keepdims=True)
         self._table = np.unique(numbers)
         if len(self._table) > _MAX_TABLE:
             even = np.expm1(np.linspace(0.0, np.log1p(self._table[-1]), _MAX_TABLE))
@@ -129,10 +126,18 @@ class SumLikelihood:
         self._share = share if share.any() else None
         size = min(_BLOCK, max(_FEW, -(-len(numbers) // WORKERS)))
         self._blocks = [slice(i, min(i + size, len(numbers))) for i in range(0, len(numbers), size)]
-        self._evaluate = normal_given_sum if squares else scaled_density
+        self._evaluate: Callable[..., tuple[Floats, ...]] = scaled_density
         self._levels = map_parts(lambda block: np.unique(coordinates[block], return_inverse=True), self._blocks)
-        is_small = len(numbers) * numbers.shape[1] * coordinates.shape[1] <= _MAX_STORED and not squares
+        is_small = len(numbers) * numbers.shape[1] * coordinates.shape[1] <= _MAX_STORED
         self._stored = map_parts(self._densities, self._blocks) if is_small else None
+
+    def given(self, outcome: GroupedSums, moments: RecordMoments) -> SumLikelihood:
+        """Return the likelihood for another law of a record, on the same nodes, with ``ChunkTerms.normal``."""
+        result = copy(self)
+        result._law, result._moments, result._stored = outcome.law, moments, None
+        result._scale *= moments.spread / self._moments.spread
+        result._evaluate = normal_given_sum
+        return result
 
     def _densities(self, groups: slice) -> list[Floats]:
         """Return the densities of the noisy sums, the logs of each group's factor, and ``ChunkTerms.normal``."""

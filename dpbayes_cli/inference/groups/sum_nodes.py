@@ -96,7 +96,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
 
 
 def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
-    """Return log weights of the nodes, up to a constant, so that sums over nodes replace sums over all sizes.
+    """Return log weights of the nodes, so that sums over nodes replace sums over all sizes.
 
     The sum over all sizes of the probability of the noisy size, times a function that is linear between nodes, is the
     sum over nodes of weight times function. Repeated nodes share a weight, or have the weight zero.
@@ -123,7 +123,7 @@ def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: F
     for end in (0, -1):
         weights[:, end] += 0.5 * np.exp(ends[:, end] - largest[:, 0])
     with np.errstate(divide="ignore"):
-        return np.log(weights)
+        return np.asarray(np.log(weights) + largest)
 
 
 def distribute_evenly(nodes: Floats, monitor: Floats, count: int, even_share: float) -> Floats:

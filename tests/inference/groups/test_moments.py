@@ -55,7 +55,7 @@ def test_the_law_of_the_squares_is_that_of_simulated_groups(noise: NoiseLaw) -> 
     outcome = require_type(observation.outcome, GroupedMoments)
     sums, given = _Groups(observation, outcome, "none")._given(sd)
     nodes = np.full((n_groups, 1), float(size)), np.tile([mean, mean + 1.0], (n_groups, 1))
-    likelihood = SumLikelihood(sums, given, RecordMoments(given), "none", *nodes, squares=True)
+    likelihood = SumLikelihood(sums, given, RecordMoments(given), "none", *nodes).given(given, RecordMoments(given))
     fit: Any = SimpleNamespace(likelihood=likelihood)
     total = SquareTotal(observation, outcome, sd, fit)
     chunks = likelihood.map_terms(total._given_sums, np.zeros((1, 2)))
