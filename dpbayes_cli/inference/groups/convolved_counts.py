@@ -38,15 +38,13 @@ class _Transforms(NamedTuple):
         rows: the tilted factors times noise probabilities in each window, shape (n_rows, width).
         log_scale: the logs of the numbers by which rows were divided, shape (n_rows,).
         factors: the Fourier transforms of the rows, shape (n_rows, n_frequencies).
-        weights: D(n) times exp(-t n), divided by its largest value for the group, shape (n_groups, length).
-        log_largest: the logs of these values, shape (n_groups,).
+        log_weights: the logs of D(n) exp(-t n) for each tilt t, shape (n_tilts, most + 1).
     """
 
     rows: Floats
     log_scale: Floats
     factors: np.ndarray
-    weights: Floats
-    log_largest: Floats
+    log_weights: Floats
 
 
 class ConvolvedCounts:
@@ -75,10 +73,9 @@ class ConvolvedCounts:
         each = self._transforms(law)
         total = np.empty(self._n_groups)
         for some in self._chunks:
-            sums = self._invert(self._products(each, self._row_of[some])[-1])
-            total[some] = np.einsum("gn,gn->g", sums, each.weights[some])
-        logs = np.log(np.maximum(total, _LEAST)) + each.log_largest + each.log_scale[self._row_of].sum(axis=1)
-        return float(logs.sum())
+            sums, (weights, largest) = self._products(each, self._row_of[some])[-1], self._weights(each, some)
+            total[some] = np.log(np.maximum(np.einsum("gn,gn->g", self._invert(sums), weights), _LEAST)) + largest
+        return float((total + each.log_scale[self._row_of].sum(axis=1)).sum())
 
     def moments(self, law: CategoryLaw) -> Floats:
         """Return means of the probabilities and sizes, and of their squares; see ``CategoryCounts``."""
@@ -89,7 +86,7 @@ class ConvolvedCounts:
             raised.append(rfft(rows, self._n_points))
         result = np.empty((2, self._n_groups, self._k + 1))
         for some in self._chunks:
-            row_of, places, weights = self._row_of[some], self._places[some], each.weights[some]
+            row_of, places, (weights, _) = self._row_of[some], self._places[some], self._weights(each, some)
             before, after = self._products(each, row_of), self._products(each, row_of, reverse=True)
             masses = self._invert(before[-1]) * weights
             for i in range(2):
@@ -112,7 +109,7 @@ class ConvolvedCounts:
         """Draw the latent counts: first their sum, then the last count given the sum, and so on."""
         each = self._transforms(law)
         sums, counts = self._products(each, self._row_of), np.empty(self._row_of.shape, dtype=np.int64)
-        place = choose(each.weights * self._invert(sums[-1]), rng)
+        place = choose(self._weights(each, slice(None))[0] * self._invert(sums[-1]), rng)
         for j in range(self._k - 1, 0, -1):
             rest, rows = self._invert(sums[j - 1]), self._row_of[:, j]
             left = place[:, None] - np.arange(self._counts.shape[1])
@@ -138,11 +135,13 @@ class ConvolvedCounts:
         logs += tilts[self._row_tilt, None] * self._counts
         log_scale = logs.max(axis=1)
         rows = np.exp(logs - log_scale[:, None])
-        weights = (log_d - tilts[:, None] * n)[self._tilt_of[:, None], self._places]
-        log_largest = weights.max(axis=1)
-        weights -= log_largest[:, None]
-        np.exp(weights, out=weights)
-        return _Transforms(rows, log_scale, rfft(rows, self._n_points), weights, log_largest)
+        return _Transforms(rows, log_scale, rfft(rows, self._n_points), log_d - tilts[:, None] * n)
+
+    def _weights(self, each: _Transforms, some: slice) -> tuple[Floats, Floats]:
+        """Return D(n) exp(-t n) of groups, each row divided by its largest value, and the logs of these values."""
+        logs = each.log_weights[self._tilt_of[some, None], self._places[some]]
+        largest = logs.max(axis=1)
+        return np.exp(logs - largest[:, None]), largest
 
     def _products(self, each: _Transforms, row_of: Integers, *, reverse: bool = False) -> list[np.ndarray]:
         """Return the products of the transforms of the first categories of groups, or of the last ones."""
