@@ -28,6 +28,7 @@ from dpbayes_cli.inference.groups.category_law import CategoryLaw
 from dpbayes_cli.inference.groups.convolved_counts import ConvolvedCounts
 from dpbayes_cli.inference.groups.count_axis import make_axis
 from dpbayes_cli.inference.groups.draws import choose, draw_dirichlet, noise_windows
+from dpbayes_cli.inference.groups.grouped_posterior import WORKERS
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -46,11 +47,14 @@ class CategoryCounts:
         columns = [np.unique(column, return_inverse=True) for column in observed.T]
         self._axes, self._row_of = [make_axis(values, noise) for values, _ in columns], [rows for _, rows in columns]
 
+    def __len__(self) -> int:
+        return len(self._observed)
+
     def parts(self) -> Iterator[tuple[slice, CategoryCounts]]:
-        """Yield chunks of the groups, ordered as they are."""
-        size = max(1, _CHUNK // ((2 * self._noise.reach + 1) * self._observed.shape[1]))
-        for start in range(0, len(self._observed), size):
-            chosen = slice(start, start + size)
+        """Yield chunks of the groups, ordered as they are, an even number of them."""
+        most = max(1, _CHUNK // ((2 * self._noise.reach + 1) * self._observed.shape[1]))
+        ends = np.linspace(0, len(self), 1 + WORKERS * -(-len(self) // (WORKERS * most))).astype(np.int64).tolist()
+        for chosen in map(slice, ends[:-1], ends[1:]):
             yield chosen, CategoryCounts(self._observed[chosen], self._noise)
 
     @cached_property
@@ -130,7 +134,8 @@ class CategoryCounts:
     def _nodes(self, law: CategoryLaw) -> tuple[Floats, Floats]:
         """Return log(q u) at the nodes of u, and the logs of their weights."""
         excess = law.kappa - law.shape
-        size = law.shape + np.geomspace(1.0, 1.0 + sum(float(axis.nodes[-1]) for axis in self._axes), _SIZES) - 1.0
+        most = sum(float(axis.nodes[-1]) for axis in self._axes)
+        size = law.shape + np.expm1(np.linspace(0.0, np.log1p(most), _SIZES))
         center = np.log1p(excess / size)  # of -log u, for this value of r + n
         sd = np.sqrt(excess / size / (size + excess)) / center
         step = min(_LARGEST_STEP, float(sd.min()))

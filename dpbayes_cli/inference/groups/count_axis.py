@@ -54,7 +54,7 @@ class CountAxis:
         """The kernel as a dense matrix."""
         return np.asarray(self.kernel.toarray())
 
-    @property
+    @cached_property
     def sums(self) -> Floats | csr_array:
         """The kernel in the form with the faster products."""
         return self.kernel if self.kernel.nnz < _SPARSE * np.prod(self.kernel.shape) else self.weights

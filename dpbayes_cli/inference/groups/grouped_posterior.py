@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +19,18 @@ WORKERS = 2
 """Independent parts of a computation run in this many threads."""
 LEVELS = (0.05, 0.5, 0.95)
 """The levels of the reported quantiles."""
+_NAME = "part"
+_Part = TypeVar("_Part")
+_Value = TypeVar("_Value")
 DrawGroups = Callable[[int, "np.random.Generator"], "Floats"]
+
+
+def map_parts(function: Callable[[_Part], _Value], parts: Sequence[_Part]) -> list[_Value]:
+    """Return the values of a function, in order, computed in two threads unless this is one of them already."""
+    if len(parts) == 1 or threading.current_thread().name.startswith(_NAME):
+        return [function(part) for part in parts]
+    with ThreadPoolExecutor(WORKERS, _NAME) as pool:
+        return list(pool.map(function, parts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import normalize_rows
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
-from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_posterior import WORKERS, GroupedPosterior, Pooling
 from dpbayes_cli.inference.groups.hyperparameters import sample_density
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.size_law import guess_size_law, log_sizes
@@ -47,7 +47,7 @@ _PILOT_GROUPS = 200
 """The first search for the hyperparameters reads at most this many groups."""
 _PILOT_POINTS, _REFINING_POINTS = 64, 16
 _MOST_FITTED, _ROUGH_STEP = 2000, 3
-_BLOCK = 4096
+_BLOCK = 2048
 """The posteriors of many groups are computed for so many at once, because the nodes of all groups are large."""
 _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
@@ -74,10 +74,8 @@ def summarize_all(fit: SumFit, observation: NoisyGroups, samples: int, rng: np.r
     if len(fit.likelihood.numbers) == n_groups:
         return SumPosterior(fit, rng).summarize(samples, rng)
     points = fit.sample.thin(_REFINING_POINTS, rng)
-    parts = [
-        replace(observation, observed=observation.observed[start : start + _BLOCK])
-        for start in range(0, n_groups, _BLOCK)
-    ]
+    n_parts = WORKERS * -(-n_groups // (WORKERS * _BLOCK))
+    parts = [replace(observation, observed=each) for each in np.array_split(observation.observed, n_parts)]
     return summarize_parts(fit, [partial(extend_fit, fit, part, points) for part in parts], samples, rng)
 
 

@@ -14,8 +14,8 @@ its count and the sum of all others (``pair_summary``).
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,8 +29,8 @@ from dpbayes_cli.inference.groups.count_tables import CountLaw
 from dpbayes_cli.inference.groups.draws import draw_dirichlet
 from dpbayes_cli.inference.groups.group_blocks import group_blocks
 from dpbayes_cli.inference.groups.grouped_counts import counts_method, hyperparameter_names, spread_of_groups
-from dpbayes_cli.inference.groups.grouped_posterior import WORKERS, GroupedPosterior, Pooling
-from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, ess_warnings, sample_density
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling, map_parts
+from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, ess_warnings, find_mode, sample_density
 from dpbayes_cli.inference.groups.pair_summary import (
     DistributionFunctions,
     PairSummary,
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 
-_MOST_GROUPS = 2000
+_MOST_GROUPS, _PILOT_GROUPS = 2000, 100
+"""The search for the hyperparameters begins with an eighth of the groups, if these are at least 100."""
 _FEWEST_POINTS, _MOST_POINTS, _EVALUATIONS = 96, 512, 40_000
 """Each round of importance sampling computes about ``_EVALUATIONS`` pairs of a group and a point."""
 _LEAST_ESS_SHARE, _FEW_ESS = 1.17, 100.0
@@ -120,10 +121,9 @@ def infer_categories(
     laws = prior.laws(rng.permutation(sample.thin(_MOST_DRAWS, rng)))
     moments, n_draws, n_few = _moments(counts, laws)
     names = range(observed.shape[1] if observed.shape[1] > 2 else 1)
-    with ThreadPoolExecutor(WORKERS) as pool:
-        joined = join_summaries(
-            list(pool.map(lambda k: _summarize(observation, observed, k, moments, n_draws, laws[:n_few]), names))
-        )
+    joined = join_summaries(
+        map_parts(lambda k: _summarize(observation, observed, k, moments, n_draws, laws[:n_few]), names)
+    )
     draws, new_group = _hyperparameters(
         prior, sample, joined["means"], joined["sds"], published is not None, samples, rng
     )
@@ -156,18 +156,19 @@ def _sample(
 ) -> WeightedPoints:
     """Return weighted draws of the hyperparameters."""
     some = np.unique(np.linspace(0, len(observed) - 1, min(len(observed), _MOST_GROUPS)).astype(np.int64))
-    counts = CategoryCounts(observed[some], component_noise(observation.noise, 1))
 
-    def log_density(points: Floats) -> Floats:
-        with ThreadPoolExecutor(WORKERS) as pool:
-            result = prior.log_density(points) + list(pool.map(counts.log_likelihood, prior.laws(points)))
+    def log_density(points: Floats, counts: CategoryCounts) -> Floats:
+        result = prior.log_density(points) + [counts.log_likelihood(law) for law in prior.laws(points)]
         if published is not None:
-            result = result - len(some) * published.log_probability(*prior.values(points)[1:])
+            result = result - len(counts) * published.log_probability(*prior.values(points)[1:])
         return np.nan_to_num(result, nan=-1e300, neginf=-1e300)
 
     starts = prior.starts(observed[some], observed.shape[1] * observation.noise.variance)
+    few, counts = (CategoryCounts(observed[each], component_noise(observation.noise, 1)) for each in (some[::8], some))
+    if len(few) >= _PILOT_GROUPS:
+        starts = find_mode(partial(log_density, counts=few), starts)[0][None]
     n_points = int(np.clip(_EVALUATIONS // len(some), _FEWEST_POINTS, _MOST_POINTS))
-    return sample_density(log_density, starts, n_points, _LEAST_ESS_SHARE * n_points, rng)
+    return sample_density(partial(log_density, counts=counts), starts, n_points, _LEAST_ESS_SHARE * n_points, rng)
 
 
 def _moments(counts: CategoryCounts, laws: list[CategoryLaw]) -> tuple[Floats, int, int]:
@@ -177,14 +178,14 @@ def _moments(counts: CategoryCounts, laws: list[CategoryLaw]) -> tuple[Floats, i
     If the means vary much with the hyperparameters, more draws are used. Their number is returned, too, and the number
     of draws that corrections of quantiles need.
     """
-    parts = list(counts.parts())
+    parts = [part for _, part in counts.parts()]
 
     def total(some: list[CategoryLaw]) -> Floats:
-        result = []
-        for _, part in parts:
+        def of_part(part: CategoryCounts) -> Floats:
             each = np.array([part.moments(law) for law in some])
-            result.append(np.stack([each[:, 0].sum(axis=0), each[:, 1].sum(axis=0), (each[:, 0] ** 2).sum(axis=0)]))
-        return np.concatenate(result, axis=1)
+            return np.stack([each[:, 0].sum(axis=0), each[:, 1].sum(axis=0), (each[:, 0] ** 2).sum(axis=0)])
+
+        return np.concatenate(map_parts(of_part, parts), axis=1)
 
     sums, n_draws = total(laws[:_FIRST_DRAWS]), _FIRST_DRAWS
     mean, square, of_squares = sums / n_draws

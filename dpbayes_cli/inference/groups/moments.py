@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from scipy.interpolate import CubicSpline
 
 from dpbayes_cli.base.numeric import normalize
 from dpbayes_cli.core.noisy_observation import GroupedMoments, GroupedSums, NoisyGroups
-from dpbayes_cli.inference.groups.grouped_posterior import WORKERS, GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling, map_parts
 from dpbayes_cli.inference.groups.grouped_sums import fewer_sizes, fit_sums, part_of, refit_sums, summarize_all
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
@@ -40,7 +39,9 @@ _MOST_POINTS = 128
 _SHARE = 0.25
 """The share of the usual number of draws of hyperparameters at each node."""
 _MOST_GROUPS, _PILOT_GROUPS, _PILOT_NODES, _MAX_PILOTS = 1000, 100, 9, 6
-_MAX_NODES, _WIDEST_GAP = 12, 2.0
+_MORE_GROUPS = 300, _MOST_GROUPS
+"""The search for the mode continues with so many groups."""
+_MAX_SEARCHES, _WIDEST_GAP = 6, 2.0
 """The search for the mode ends if the nodes next to the best one are at most so many standard deviations away."""
 _RANGE = np.array([1e-4, 1.0 - 1e-4])
 """The levels of the quantiles of the prior between which the standard deviation is searched."""
@@ -125,18 +126,19 @@ class _Groups:
         before = reference.likelihood.log_posterior(points) - reference.sample.log_mass + math.log(size)
 
         def nodes(log_sds: Floats) -> list[_Node]:
-            with ThreadPoolExecutor(WORKERS) as pool:
-                return list(pool.map(lambda log_sd: self._node(log_sd, reference, points, before), log_sds.tolist()))
+            return map_parts(lambda log_sd: self._node(log_sd, reference, points, before), log_sds.tolist())
 
         return nodes
 
     def _node(self, log_sd: float, reference: SumFit, points: Floats, before: Floats) -> _Node:
-        observation, outcome = self._given(float(np.exp(log_sd)))
-        moments, old = RecordMoments(outcome), reference.likelihood
-        likelihood = SumLikelihood(observation, outcome, moments, self.pooling, old.numbers, old.coordinates)
+        _, outcome = self._given(float(np.exp(log_sd)))
+        moments = RecordMoments(outcome)
+        likelihood = reference.likelihood.given(outcome, moments)
         fit = replace(reference, likelihood=likelihood, outcome=outcome, moments=moments)
         squares = SquareTotal(self._observation, self._outcome, float(np.exp(log_sd)), fit)
-        change = likelihood.log_posterior(points) - before + squares.log_density(points)
+        parts = likelihood.map_terms(lambda each: (each.log_evidence, *squares.moments(each)), points)
+        log_evidence, mean, variance = np.sum(parts, axis=0)
+        change = likelihood.log_density(points, log_evidence) - before + squares.log_density(mean, variance)
         change = np.nan_to_num(change, nan=-1e300, neginf=-1e300)
         fit = replace(fit, sample=WeightedPoints(points, normalize(change)))
         return _Node(fit, float(np.logaddexp.reduce(change)) + self._log_prior(log_sd, fit))
@@ -209,10 +211,15 @@ def _nodes(groups: _Groups, rng: np.random.Generator) -> tuple[Floats, list[_Nod
     near_fit = groups.nodes_near(fit, size, rng)
 
     def add(places: Floats) -> None:
-        for place, node in zip(places.tolist(), near_fit(places), strict=True):
-            nodes[place] = node
-            if node.fit.sample.ess < _LEAST_ESS_SHARE * size and abs(place - center) > _NEAR:
-                (nodes[place],) = groups.nodes_near(groups.fit(place, fit, rng), size, rng)(np.array([place]))
+        nodes.update(zip(places.tolist(), near_fit(places), strict=True))
+        far = [place for place in places.tolist() if abs(place - center) > _NEAR]
+        far = [place for place in far if nodes[place].fit.sample.ess < _LEAST_ESS_SHARE * size]
+        nodes.update(zip(far, map_parts(anew, list(zip(far, rng.spawn(len(far)), strict=True))), strict=True))
+
+    def anew(place_and_generator: tuple[float, np.random.Generator]) -> _Node:
+        place, generator = place_and_generator
+        (node,) = groups.nodes_near(groups.fit(place, fit, generator), size, generator)(np.array([place]))
+        return node
 
     nodes: dict[float, _Node] = {}
     places = np.arange(-_REACH, _REACH + 0.1) * step + center
@@ -245,37 +252,38 @@ def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float, Sum
             break
         sd = max(sd, 0.5 * gap)
         reach = 3.5 * sd
-    if len(few) == len(groups):
-        return center, sd, fit
-    fit = groups.fit(center, fit, rng)
-    peak, sd = _peak(groups.log_density_near(center, fit, rng), center, sd)
-    return (peak, sd, fit) if abs(peak - center) < _NEAR else (peak, sd, groups.fit(peak, fit, rng))
+    near = center
+    for most in _MORE_GROUPS:
+        if len(few) < len(groups):
+            few, near = groups.part(most), center
+            fit = few.fit(near, fit, rng)
+            center, sd = _peak(few.log_density_near(near, fit, rng), near, sd)
+    return center, sd, fit if abs(center - near) < _NEAR else groups.fit(center, fit, rng)
 
 
 def _peak(log_density: Callable[[Floats], Floats], center: float, sd: float) -> tuple[float, float]:
     """Return the mode of a density and the standard deviation by its curvature there, by parabolas through three nodes.
 
     Args:
-        log_density: the log density; each value takes long to compute.
+        log_density: the log density; each value takes long to compute, and two are computed at once.
         center, sd: rough guesses of the mode and of the standard deviation.
     """
-    places = center + 1.5 * sd * np.array([-1.0, 0.0, 1.0])
+    places = center + sd * np.array([-1.5, -0.5, 0.5, 1.5])
     values = log_density(places)
-    for _ in range(_MAX_NODES):
+    for _ in range(_MAX_SEARCHES):
         best = int(np.argmax(values))
         if best in (0, len(places) - 1):
-            more = 2.0 * places[best] - places[1 if best == 0 else -2]
+            more = places[best] + (places[best] - places[1 if best == 0 else -2]) * np.array([1.0, 2.0])
         else:
             three = slice(best - 1, best + 2)
             second, first, _ = np.polyfit(places[three] - center, values[three], 2)
             center, sd = float(center - first / (2.0 * second)), float((-2.0 * second) ** -0.5)
-            left, right = np.diff(places[three])
-            if max(left, right) < _WIDEST_GAP * sd:
+            if np.diff(places[three]).max() < _WIDEST_GAP * sd:
                 break
-            more = places[best] + (right if right > left else -left) / 2.0
-        order = np.argsort(np.append(places, more))
-        values = np.append(values, log_density(np.array([more])))[order]
-        places = np.append(places, more)[order]
+            more = (places[three][1:] + places[three][:-1]) / 2.0
+        places, values = np.append(places, more), np.append(values, log_density(more))
+        order = np.argsort(places)
+        places, values = places[order], values[order]
     return center, sd
 
 

@@ -48,8 +48,8 @@ def scaled_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Float
     return exp_minus(largest - log_density), np.asarray(largest.reshape(len(residual)))
 
 
-def normal_given_sum(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of a centered normal variable, given its sum with noise, and how its variance changes.
+def normal_given_sum(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the scaled density of a centered normal variable plus noise, and what the sum says of the variable.
 
     For Laplace noise these are Tweedie's formulas: the mean is -sd^2 (log f)', and the variance sd^2 (1 + sd^2 (log
     f)''), if f is the density of the sum.
@@ -58,23 +58,27 @@ def normal_given_sum(noise: NoiseLaw, residual: Floats, sd: Floats) -> tuple[Flo
         noise, residual, sd: see ``scaled_density``.
 
     Returns:
-        The mean, and the variance given the sum divided by the variance before, elementwise.
+        What ``scaled_density`` returns, the mean of the variable given the sum, and its variance given the sum divided
+        by its variance before, elementwise.
     """
     decay = noise.decay
     if decay is not None and decay.exact and decay.exponential:
         spread = _spread(sd, decay.linear)
         first, second, bell = _normal_plus_laplace(np.abs(residual) * decay.linear, spread)
-        density = np.maximum(first + second, _LEAST)
-        slope = (first - second) / density
-        share = 1.0 + spread**2 * (1.0 - slope**2) - math.sqrt(8.0 / math.pi) * spread * bell / density
-        return -np.sign(residual) * sd * spread * slope, np.clip(share, 0.0, 1.0)
+        density = first + second
+        floor = np.maximum(density, _LEAST)
+        slope = (first - second) / floor
+        share = 1.0 + spread**2 * (1.0 - slope**2) - math.sqrt(8.0 / math.pi) * spread * bell / floor
+        mean = -np.sign(residual) * sd * spread * slope
+        return density, np.zeros(len(residual)), mean, np.clip(share, 0.0, 1.0)
+    density, factors = scaled_density(noise, residual, sd)
     if decay is not None and decay.exact:
         known = sd**2 / (sd**2 + 0.5 / decay.quadratic)
-        return residual * known, 1.0 - known
+        return density, factors, residual * known, 1.0 - known
     terms = _log_terms(noise, residual, sd)
     weights = exp_minus(terms.max(axis=0) - terms)
     mean, square = (np.tensordot(_NODES**power, weights, 1) / weights.sum(axis=0) for power in (1, 2))
-    return sd * mean, np.clip(square - mean**2, 0.0, 1.0)
+    return density, factors, sd * mean, np.clip(square - mean**2, 0.0, 1.0)
 
 
 def _spread(sd: Floats, per_scale: float) -> Floats:

@@ -41,7 +41,7 @@ _GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.35, 0.5, 0.65, 0.9, 0.95, 0.98])
 _LOWER, _UPPER = 1, 7
 _PART_LEVELS = np.array([0.005, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.995])
 _PLACE_PAIRS, _PLACE_DRAWS = 64, 16
-_STEPS, _ABOVE_POINTS = 5, 6
+_STEPS, _ABOVE_POINTS = 3, 6
 _ENDS = (-600.0, 36.0)
 """The logits of probabilities beyond which doubles hardly tell probabilities from 0 or 1."""
 _SURE = 1e-4
@@ -270,20 +270,24 @@ def _quantiles(moments: _Moments, few: _Moments, places: Floats, cdf: Floats) ->
         places: ascending logits, shape (n_points,).
         cdf: the distribution functions there, shape (n_points, n_pairs).
     """
-    points = expit(places)[:, None]
-    a, b = _beta_shapes(few)
-    errors = _normal(cdf) - _normal(betainc(a, b, points))
-    a, b = _beta_shapes(moments)
-    known = _normal(betainc(a, b, points)) + errors
+    points, sought = expit(places), _normal(cdf)
+    (a, b), (few_a, few_b) = _beta_shapes(moments), _beta_shapes(few)
+    last, ends = len(places) - 1, np.array([[-1], [0]])
     columns = []
     for level in LEVELS:
         target = ndtri(level)
-        cell = np.clip((known < target).sum(axis=0), 1, len(places) - 1)
-        ends = np.stack([cell - 1, cell])
-        place = _root(
-            a, b, places[ends], np.take_along_axis(errors, ends, 0), np.take_along_axis(known, ends, 0), target
-        )
-        columns.append(np.where(known[0] >= target, 0.0, np.where(known[-1] < target, 1.0, expit(place))))
+        cell = np.clip((sought < target).sum(axis=0), 1, last)
+        errors, known = np.empty((2, 2, len(a)))
+        rows = np.arange(len(a))
+        while len(rows):  # most quantiles are in the cell of the distribution function, or next to it
+            at = cell[rows] + ends
+            errors[:, rows] = sought[at, rows] - _normal(betainc(few_a[rows], few_b[rows], points[at]))
+            known[:, rows] = _normal(betainc(a[rows], b[rows], points[at])) + errors[:, rows]
+            moved = np.where(known[1, rows] < target, 1, np.where(known[0, rows] >= target, -1, 0)) + cell[rows]
+            rows, moved = rows[(inside := (moved != cell[rows]) & (moved > 0) & (moved <= last))], moved[inside]
+            cell[rows] = moved
+        place = _root(a, b, places[cell + ends], errors, known, target)
+        columns.append(np.where(known[0] >= target, 0.0, np.where(known[1] < target, 1.0, expit(place))))
     return np.sort(np.stack(columns, axis=1), axis=1)
 
 

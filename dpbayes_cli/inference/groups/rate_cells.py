@@ -80,7 +80,7 @@ def _similar(
         terms = (factors @ by_rate) * by_theta
         terms /= np.maximum(terms.sum(axis=1, keepdims=True), 1e-280)
         masses[some, 1:] = terms.mean(axis=2)
-        above[some] = np.einsum("pjd,jd->p", terms, shares) / len(law)
+        above[some] = terms.reshape(len(terms), -1) @ shares.ravel() / len(law)
     return np.cumsum(masses, axis=1)[:, np.searchsorted(angles, at)].T, above
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedMoments, NoisyGroups
-from dpbayes_cli.inference.groups.noisy_normal import normal_given_sum
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.inference.groups.sum_likelihood import ChunkTerms
     from dpbayes_cli.inference.groups.sum_summaries import SumFit
 
 _LEAST_VARIANCE = 1e-16
@@ -37,9 +37,8 @@ class SquareTotal:
             sd: the standard deviation of a number in a group.
             fit: the posterior of the groups given their noisy sums and sizes, and this standard deviation.
         """
-        self._noise, self._outcome, self._sd, self._fit = observation.noise, outcome, sd, fit
+        self._outcome, self._sd, self._fit = outcome, sd, fit
         self._unit = float(outcome.column.steps) ** 2
-        self._sums = observation.observed[:, 0].astype(np.float64)
         squares, sizes = observation.observed[:, 1:].T / self._unit
         self._noise_variance = observation.noise.variance / self._unit**2
         near = np.maximum(sizes, 1.0)
@@ -49,27 +48,27 @@ class SquareTotal:
         means, self._place = np.unique(fit.likelihood.coordinates, return_inverse=True)
         self._records = self._record_moments(means)
 
-    def log_density(self, points: Floats) -> Floats:
-        """Return the log density of the total given points of hyperparameters, up to a constant, shape (n_points,)."""
-        mean, variance = np.zeros(len(points)), np.full(len(points), self._noise_variance * (self._weights**2).sum())
-        for each in self._fit.likelihood.terms(points):
-            weights = self._weights[each.groups]
-            first, second = (
-                (((each.density * part).swapaxes(1, 2) @ each.sizes) * each.population).sum(axis=1) / each.evidence
-                for part in self._moments(each.groups)
-            )
-            mean += weights @ first
-            variance += weights**2 @ np.maximum(second - first**2, 0.0)
+    def log_density(self, mean: Floats, variance: Floats) -> Floats:
+        """Return the log density of the total, up to a constant, given its mean and variance without noise."""
+        variance = variance + self._noise_variance * (self._weights**2).sum()
         return np.asarray(-0.5 * ((self._observed - mean) ** 2 / variance + np.log(variance)))
 
-    def _moments(self, groups: slice) -> tuple[Floats, Floats]:
+    def moments(self, terms: ChunkTerms) -> tuple[Floats, Floats]:
+        """Return what some groups add to the mean and the variance of the total without noise, shape (n_points,)."""
+        weights = self._weights[terms.groups]
+        first, second = (
+            (((terms.density * part).swapaxes(1, 2) @ terms.sizes) * terms.population).sum(axis=1) / terms.evidence
+            for part in self._given_sums(terms)
+        )
+        return weights @ first, weights**2 @ np.maximum(second - first**2, 0.0)
+
+    def _given_sums(self, terms: ChunkTerms) -> tuple[Floats, Floats]:
         """Return E[squares] and E[squares^2] given size, coordinate and noisy sum, (n, n_sizes, n_coordinates)."""
-        n = self._fit.likelihood.numbers[groups, :, None]
-        mean, square, variance, slope, rest = self._records[:, self._place[groups]][:, :, None, :]
-        residual, variance = self._sums[groups, None, None] - n * mean, n * variance
-        away, share = normal_given_sum(self._noise, residual, np.sqrt(variance))
+        n = self._fit.likelihood.numbers[terms.groups, :, None]
+        square, variance, slope, rest = self._records[:, self._place[terms.groups]][:, :, None, :]
+        away, share = terms.normal
         first = n * square + slope * away
-        return first, first**2 + np.maximum(n * rest + slope**2 * variance * share, 0.0)
+        return first, first**2 + n * np.maximum(rest + slope**2 * variance * share, 0.0)
 
     def _record_moments(self, means: Floats) -> Floats:
         """Return moments of a record: of its number, of its square, and of the regression of the square on the number.
@@ -78,8 +77,8 @@ class SquareTotal:
             means: the means of the numbers, shape (n,).
 
         Returns:
-            The mean of the number and of its square, the variance of the number, the slope of the regression, and the
-            variance of the square that it leaves, shape (5, n); squares are in squared grid steps.
+            The mean of the square, the variance of the number, the slope of the regression, and the variance of the
+            square that it leaves, shape (4, n); squares are in squared grid steps.
         """
         with np.errstate(all="ignore"):  # a mean so far out of bounds that no number is inside has no moments
             known = self._outcome.moments_at(means, self._sd)
@@ -89,4 +88,4 @@ class SquareTotal:
         slope = np.where(variance > least, both, 0.0) / np.maximum(variance, least)
         rest = covariance[:, 1, 1] - slope * both
         square, slope, rest = mean[:, 1] / self._unit, slope / self._unit, rest / self._unit**2
-        return np.array([mean[:, 0], square, np.maximum(variance, 1e-300), slope, rest])
+        return np.array([square, np.maximum(variance, 1e-300), slope, rest])

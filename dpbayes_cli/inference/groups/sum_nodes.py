@@ -96,7 +96,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
 
 
 def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
-    """Return log weights of the nodes, up to a constant, so that sums over nodes replace sums over all sizes.
+    """Return log weights of the nodes, so that sums over nodes replace sums over all sizes.
 
     The sum over all sizes of the probability of the noisy size, times a function that is linear between nodes, is the
     sum over nodes of weight times function. Repeated nodes share a weight, or have the weight zero.
@@ -123,7 +123,7 @@ def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: F
     for end in (0, -1):
         weights[:, end] += 0.5 * np.exp(ends[:, end] - largest[:, 0])
     with np.errstate(divide="ignore"):
-        return np.log(weights)
+        return np.asarray(np.log(weights) + largest)
 
 
 def distribute_evenly(nodes: Floats, monitor: Floats, count: int, even_share: float) -> Floats:
@@ -145,12 +145,16 @@ def distribute_evenly(nodes: Floats, monitor: Floats, count: int, even_share: fl
     )
     places = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(pieces, axis=1)], axis=1)
     places /= places[:, -1:]
-    levels = np.linspace(0.0, 1.0, count)
-    # the rows one after another are one ascending function, which is interpolated at once
-    row = np.arange(len(nodes))[:, None]
-    result = np.interp(levels + row, (places + row).ravel(), nodes.ravel())
+    result = interpolate_rows(np.linspace(0.0, 1.0, count), places, nodes)
     result[:, [0, -1]] = nodes[:, [0, -1]]
     return result
+
+
+def interpolate_rows(levels: Floats, places: Floats, values: Floats) -> Floats:
+    """Return values interpolated at the same levels in each row, given those at ascending places from 0 to 1."""
+    # the rows one after another are one ascending function, which is interpolated at once
+    row = np.arange(len(values))[:, None]
+    return np.interp(levels + row, (places + row).ravel(), values.ravel())
 
 
 def first_coordinates(

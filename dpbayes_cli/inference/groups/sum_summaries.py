@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,13 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import GroupedSums
 from dpbayes_cli.inference.groups.grouped_counts import spread_of_many
-from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, WORKERS, DrawGroups, GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.grouped_posterior import LEVELS, DrawGroups, GroupedPosterior, Pooling, map_parts
 from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, ess_warnings
 from dpbayes_cli.inference.groups.population import draw_coordinates, parameter_moments
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.selection import mean_of_nonempty
-from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
+from dpbayes_cli.inference.groups.sum_likelihood import ChunkTerms, SumLikelihood
+from dpbayes_cli.inference.groups.sum_nodes import interpolate_rows
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -146,7 +146,8 @@ class SumPosterior:
         thresholds = fit.overall_coordinates(points) if fit.pooling == "partial" else None
         self._masses, self._size_masses = np.empty_like(nodes), np.empty_like(likelihood.numbers)
         self._above, errors = np.zeros(len(nodes)), np.empty(len(nodes))
-        for each in likelihood.terms(points):
+
+        def average(each: ChunkTerms) -> None:
             rows, masses = each.groups, each.masses
             self._masses[rows] = masses.mean(axis=2)
             self._size_masses[rows] = each.size_masses.mean(axis=2)
@@ -154,6 +155,8 @@ class SumPosterior:
             if thresholds is not None:
                 beyond = self._shares_above(rows, thresholds)
                 self._above[rows] = (masses * beyond).sum(axis=(1, 2)) / len(points)
+
+        likelihood.map_terms(average, points)
         self._errors = errors / math.sqrt(fit.sample.ess)  # the points have the moments of the sample
         self._cumulative = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(self._masses, axis=1)], axis=1)
         self._cumulative /= self._cumulative[:, -1:]
@@ -196,7 +199,7 @@ class SumPosterior:
         """Return the summaries of all groups."""
         means = (self._masses * self._values).sum(axis=1)
         sds = np.sqrt((self._masses * (self._values - means[:, None]) ** 2).sum(axis=1))
-        ends = np.array([np.interp(np.array(LEVELS), c, e) for c, e in zip(self._cumulative, self._edges, strict=True)])
+        ends = interpolate_rows(np.array(LEVELS), self._cumulative, self._edges)
         quantiles = self._fit.parameters(ends)
         return Summaries(means, sds, quantiles, self._sizes(), self._above, self._errors)
 
@@ -288,20 +291,17 @@ def summarize_parts(
         rng: the generator.
     """
     points = summary_points(fit.sample, len(fit.likelihood.numbers), rng)
-    with ThreadPoolExecutor(WORKERS) as pool:
-        several = list(pool.map(lambda part: SumPosterior(part(), rng, points).summaries(), parts))
-        summaries = Summaries(*(np.concatenate(each) for each in zip(*map(astuple, several), strict=True)))
-        if fit.pooling == "partial":
-            draws, new_group = fit.draw_population(samples, rng)
-        else:
-            _, records = fit.draw_records(samples, rng)
-            spread = spread_of_many(summaries.means[:, None], summaries.sds[:, None], samples, rng)
-            draws = np.column_stack([*spread, records])
-            new_group = draw_stated(fit, samples, rng)
-            below = pool.map(
-                lambda part: SumPosterior(part(), rng, points).shares_below(draws[:_OVERALL_DRAWS, 0]), parts
-            )
-            summaries = replace(summaries, above=1.0 - np.concatenate(list(below)))
+    several = map_parts(lambda part: SumPosterior(part(), rng, points).summaries(), parts)
+    summaries = Summaries(*(np.concatenate(each) for each in zip(*map(astuple, several), strict=True)))
+    if fit.pooling == "partial":
+        draws, new_group = fit.draw_population(samples, rng)
+    else:
+        _, records = fit.draw_records(samples, rng)
+        spread = spread_of_many(summaries.means[:, None], summaries.sds[:, None], samples, rng)
+        draws = np.column_stack([*spread, records])
+        new_group = draw_stated(fit, samples, rng)
+        below = map_parts(lambda part: SumPosterior(part(), rng, points).shares_below(draws[:_OVERALL_DRAWS, 0]), parts)
+        summaries = replace(summaries, above=1.0 - np.concatenate(below))
 
     def draw(size: int, generator: np.random.Generator) -> Floats:
         chosen = fit.sample.resample(size, generator)

@@ -12,7 +12,10 @@ from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.noisy_observation import GroupedMoments, NoisyGroups
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
+from dpbayes_cli.inference.groups.moments import _Groups
+from dpbayes_cli.inference.groups.record_moments import RecordMoments
 from dpbayes_cli.inference.groups.squares import SquareTotal
+from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 from dpbayes_cli.models.normal import STEPS, Normal, NormalPrior
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -49,10 +52,14 @@ def test_the_law_of_the_squares_is_that_of_simulated_groups(noise: NoiseLaw) -> 
     """Numbers far from the middle have sums and squares that are nearly the same; false-fail rate below 1e-6."""
     rng, n_groups, size, mean, sd = np.random.default_rng(1), 3000, 60, 7.5, 1.0
     observation, exact = noisy_groups(np.full(n_groups, mean), np.full(n_groups, size), sd, noise, rng)
-    nodes = SimpleNamespace(numbers=np.full((n_groups, 1), size), coordinates=np.full((n_groups, 1), mean))
-    fit: Any = SimpleNamespace(likelihood=nodes)
-    total = SquareTotal(observation, require_type(observation.outcome, GroupedMoments), sd, fit)
-    first, second = (each[:, 0, 0] for each in total._moments(slice(None)))
+    outcome = require_type(observation.outcome, GroupedMoments)
+    sums, given = _Groups(observation, outcome, "none")._given(sd)
+    nodes = np.full((n_groups, 1), float(size)), np.tile([mean, mean + 1.0], (n_groups, 1))
+    likelihood = SumLikelihood(sums, given, RecordMoments(given), "none", *nodes).given(given, RecordMoments(given))
+    fit: Any = SimpleNamespace(likelihood=likelihood)
+    total = SquareTotal(observation, outcome, sd, fit)
+    chunks = likelihood.map_terms(total._given_sums, np.zeros((1, 2)))
+    first, second = (np.concatenate(each)[:, 0, 0] for each in zip(*chunks, strict=True))
     errors = exact[:, 1] / UNIT - first
     scale = float(np.mean(second - first**2)) ** 0.5
     assert abs(errors.mean()) < 5.0 * scale / n_groups**0.5
