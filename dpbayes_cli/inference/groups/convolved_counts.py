@@ -11,6 +11,7 @@ is nearly log-concave, so that rounding errors are small compared with the sums;
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _TILTS = 0.5
 """Groups whose square roots of sizes differ by less than about two have the same tilt."""
-_LEAST = 1e-15
+_LEAST, _CHUNK = 1e-15, 128
 
 
 class _Transforms(NamedTuple):
@@ -66,43 +67,51 @@ class ConvolvedCounts:
         lengths = np.isfinite(self._log_noise).sum(axis=1)
         self._length = int((lengths[self._row_of].sum(axis=1) - self._k + 1).max())
         self._n_points = next_fast_len(self._length, real=True)
+        self._chunks = [slice(start, start + _CHUNK) for start in range(0, self._n_groups, _CHUNK)]
         self._places = self._low[self._row_of].sum(axis=1)[:, None] + np.arange(self._length)
 
     def log_likelihood(self, law: CategoryLaw) -> float:
         """Return the log probability of all observations, up to a constant."""
         each = self._transforms(law)
-        total = np.einsum("gn,gn->g", self._invert(self._products(each)[-1]), each.weights)
+        total = np.empty(self._n_groups)
+        for some in self._chunks:
+            sums = self._invert(self._products(each, self._row_of[some])[-1])
+            total[some] = np.einsum("gn,gn->g", sums, each.weights[some])
         logs = np.log(np.maximum(total, _LEAST)) + each.log_largest + each.log_scale[self._row_of].sum(axis=1)
         return float(logs.sum())
 
     def moments(self, law: CategoryLaw) -> Floats:
         """Return means of the probabilities and sizes, and of their squares; see ``CategoryCounts``."""
         each = self._transforms(law)
-        before, after = self._products(each), self._products(each, reverse=True)
-        masses = self._invert(before[-1]) * each.weights
-        total = np.maximum(masses.sum(axis=1), _LEAST)
-        precision, success = law.kappa + self._places, law.a[self._category, None] + self._counts
-        weights, rows, result = each.weights, each.rows, np.empty((2, self._n_groups, self._k + 1))
+        success, rows, raised = law.a[self._category, None] + self._counts, each.rows, []
         for i in range(2):
-            weights, rows = weights / (precision + i), rows * (success + i)
-            raised, tested = rfft(rows, self._n_points), self._dual(weights)
-            for j in range(self._k):
-                terms = raised[self._row_of[:, j]]
-                if j > 0:
-                    terms = terms * before[j - 1]
-                if j < self._k - 1:
-                    terms = terms * after[self._k - 2 - j]
-                result[i, :, j] = np.einsum("gw,gw->g", terms.real, tested.real)
-                result[i, :, j] += np.einsum("gw,gw->g", terms.imag, tested.imag)
-            result[i, :, -1] = (masses * self._places ** (i + 1.0)).sum(axis=1)
-        result /= total[:, None]
+            rows = rows * (success + i)
+            raised.append(rfft(rows, self._n_points))
+        result = np.empty((2, self._n_groups, self._k + 1))
+        for some in self._chunks:
+            row_of, places, weights = self._row_of[some], self._places[some], each.weights[some]
+            before, after = self._products(each, row_of), self._products(each, row_of, reverse=True)
+            masses = self._invert(before[-1]) * weights
+            for i in range(2):
+                weights = weights / (law.kappa + places + i)
+                tested = self._dual(weights)
+                for j in range(self._k):
+                    terms = raised[i][row_of[:, j]]
+                    if j > 0:
+                        terms *= before[j - 1]
+                    if j < self._k - 1:
+                        terms *= after[self._k - 2 - j]
+                    result[i, some, j] = np.einsum("gw,gw->g", terms.real, tested.real)
+                    result[i, some, j] += np.einsum("gw,gw->g", terms.imag, tested.imag)
+                result[i, some, -1] = (masses * places ** (i + 1.0)).sum(axis=1)
+            result[:, some] /= np.maximum(masses.sum(axis=1), _LEAST)[:, None]
         result[:, :, :-1] = np.clip(result[:, :, :-1], 0.0, 1.0)
         return result
 
     def draw_counts(self, law: CategoryLaw, rng: np.random.Generator) -> Integers:
         """Draw the latent counts: first their sum, then the last count given the sum, and so on."""
         each = self._transforms(law)
-        sums, counts = self._products(each), np.empty(self._row_of.shape, dtype=np.int64)
+        sums, counts = self._products(each, self._row_of), np.empty(self._row_of.shape, dtype=np.int64)
         place = choose(each.weights * self._invert(sums[-1]), rng)
         for j in range(self._k - 1, 0, -1):
             rest, rows = self._invert(sums[j - 1]), self._row_of[:, j]
@@ -129,18 +138,16 @@ class ConvolvedCounts:
         logs += tilts[self._row_tilt, None] * self._counts
         log_scale = logs.max(axis=1)
         rows = np.exp(logs - log_scale[:, None])
-        log_weights = log_d[self._places] - tilts[self._tilt_of, None] * self._places
-        log_largest = log_weights.max(axis=1)
-        weights = np.exp(log_weights - log_largest[:, None])
+        weights = (log_d - tilts[:, None] * n)[self._tilt_of[:, None], self._places]
+        log_largest = weights.max(axis=1)
+        weights -= log_largest[:, None]
+        np.exp(weights, out=weights)
         return _Transforms(rows, log_scale, rfft(rows, self._n_points), weights, log_largest)
 
-    def _products(self, each: _Transforms, *, reverse: bool = False) -> list[np.ndarray]:
-        """Return the products of the transforms of the first categories, or of the last ones."""
-        result: list[np.ndarray] = []
-        for j in range(self._k - 1, -1, -1) if reverse else range(self._k):
-            factor = each.factors[self._row_of[:, j]]
-            result.append(result[-1] * factor if result else factor)
-        return result
+    def _products(self, each: _Transforms, row_of: Integers, *, reverse: bool = False) -> list[np.ndarray]:
+        """Return the products of the transforms of the first categories of groups, or of the last ones."""
+        factors = [each.factors[rows] for rows in row_of.T]
+        return list(accumulate(factors[::-1] if reverse else factors, np.multiply))
 
     def _invert(self, product: np.ndarray) -> Floats:
         return np.asarray(irfft(product, self._n_points)[:, : self._length])

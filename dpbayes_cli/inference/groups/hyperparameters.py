@@ -31,7 +31,7 @@ _INFLATION = 1.15
 _LEAST_PRECISION = 0.05
 _NEWTON_STEPS = 40
 _MOST_ROUNDS = 12
-_ENOUGH_NATS = 0.005
+_ENOUGH_NATS = 0.02
 
 
 @dataclass(frozen=True, eq=False)

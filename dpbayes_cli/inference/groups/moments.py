@@ -48,7 +48,7 @@ _RANGE = np.array([1e-4, 1.0 - 1e-4])
 _SPACING, _REACH, _MOST_NODES = 1.25, 2.5, 24
 """The nodes are 1.25 posterior standard deviations apart, and reach to 2.5 of these; more are added while the last ones
 matter."""
-_NEAR, _LEAST_ESS_SHARE = 0.3, 0.4
+_NEAR, _LEAST_ESS_SHARE = 0.3, 0.2
 """A node takes the draws of the hyperparameters of another node, with new weights, if it is this near on the log scale
 or if the effective sample size remains at least this share of the draws."""
 _NEGLIGIBLE = 0.03
@@ -242,7 +242,7 @@ def _pilot(groups: _Groups, rng: np.random.Generator) -> tuple[float, float, Sum
     low, high = groups.range.tolist()
     center, reach, sd = (low + 3.0 * high) / 4.0, (high - low) / 2.0, high - low
     fit = few.fit(center, None, rng)
-    for _ in range(_MAX_PILOTS):
+    for _ in range(_MAX_PILOTS if len(few) == len(groups) else 2):
         grid = np.linspace(max(low, center - reach), min(high, center + reach), _PILOT_NODES)
         weights = normalize(few.log_density_near(center, fit, rng)(grid))
         center, gap = float(weights @ grid), grid[1] - grid[0]
