@@ -10,6 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+import click
+
+from dpbayes_cli.core.registry import mechanism_names, model_names
+from dpbayes_cli.main import cli
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "dpbayes_cli"
@@ -71,6 +75,12 @@ def test_the_package_has_the_layout_that_it_should_have() -> None:
     }
     assert {rule: broken for rule, broken in wrong.items() if broken} == {}
     assert [{key: each[key] for key in each if key != "name"} for each in contracts].count(against_cycles) == 1
+
+
+def test_each_command_model_and_mechanism_has_a_test_module_of_its_name() -> None:
+    tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests").rglob("test_*.py")}
+    named = [*cli.list_commands(click.Context(cli)), *model_names(), *mechanism_names()]
+    assert [name for name in named if name.replace("-", "_") not in tested] == []
 
 
 def n_sentences(module: ast.Module) -> int:

@@ -34,14 +34,14 @@ from dpbayes_cli.check.file_layout import (
 )
 from dpbayes_cli.check.file_table import Table, only_file
 from dpbayes_cli.check.header_lines import header_line_advice
-from dpbayes_cli.check.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model
+from dpbayes_cli.check.suggested_spec import kind_of, layout_keys, spec_from_data, spec_from_header, suggested_model
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, name_of_copy
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_columns
 from dpbayes_cli.sources.source import column_index
-from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.release_data import source_of
@@ -99,7 +99,7 @@ def check_file(
     stated: Sequence[str] = (),
     stated_layout: SourceSection | None = None,
     model: str | None = None,
-    privacy: Mapping[str, Any] | None = None,
+    kept: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> FileCheck:
     """Return what a file holds, and which cells are invalid under a spec. NOT PRIVATE: for the custodian only.
 
@@ -109,7 +109,7 @@ def check_file(
         stated: the names of columns that the user stated.
         stated_layout: the layout that the user stated; None for the default layout.
         model: the model of the suggested spec; None for the usual model of the column.
-        privacy: what the user stated about neighbors and the privacy unit, which the suggested spec keeps.
+        kept: what the user stated in the sections privacy and by, which the suggested spec keeps.
 
     Raises:
         SourceError: the location is not a file, or cannot be read.
@@ -131,7 +131,7 @@ def check_file(
         )
         check.advice += header_line_advice(layout, table.path, table.scan(), columns)
     check.advice += _name_advice(table.names, stated)
-    if "unit" not in (privacy or {}):
+    if "unit" not in (kept or {}).get("privacy", {}):
         check.advice += _unit_advice(table, columns)
     if spec is not None:
         _check_spec(check, spec, table, location)
@@ -141,7 +141,18 @@ def check_file(
         check.advice += [f"texts of {name!r} {remedy}" for name, remedy in by_case.items() if remedy]
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
             chosen = stated[0] if stated else None
-            check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, privacy)
+            check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, kept)
+        if len(stated) == 1 and model is None and places[0] is not None and kind_of(named[0]) == "counts":
+            request = {
+                "model": suggested_model(named[0]),
+                "domain": {"upper": named[0].highest},
+                "privacy": {"epsilon": "1"},
+            }
+            counts = build_spec(request).build_model()
+            moments = mean_and_variance(
+                table.scan(), places[0], counts.columns[0], table.marks(stated[0], section.marks)
+            )
+            check.advice += remedies.about_spread(counts, counts.columns[0], moments)
     return check
 
 
@@ -151,11 +162,11 @@ def suggested_spec(
     profiles: Sequence[ColumnProfile],
     column: str | None = None,
     model: str | None = None,
-    privacy: Mapping[str, Any] | None = None,
+    kept: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
     """Return a YAML spec with values from the data; see ``spec_from_data``. NOT PRIVATE."""
     source = {} if table.layout is None else layout_keys(table.layout)
-    return spec_from_data(file, source, profiles, table.texts, column=column, model=model, privacy=privacy)
+    return spec_from_data(file, source, profiles, table.texts, column=column, model=model, kept=kept)
 
 
 def spec_of_header(location: Location, model: str | None = None) -> str:
@@ -301,7 +312,9 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
         advice: list[str] = []
         is_value = is_single and column is columns[-1]
         if empty := sum(count for text, count in commonest if not text):
-            advice.append(_about_empty(empty, invalid, spec.on_invalid if is_value or spec.by is None else "none"))
+            advice.append(
+                remedies.about_empty(empty, invalid, spec.on_invalid if is_value or spec.by is None else "none")
+            )
         if isinstance(column, Column) and column.finds_keys:
             advice = ["these records count in no group"] * (invalid > 0)
         elif invalid and isinstance(column, Column):
@@ -333,18 +346,3 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
         with suppress(SpecError):  # no epsilon is stated yet
             least = price(spec).plan.parameters["key_records"]
             check.advice.append(remedies.keys_advice(*count_keys(scan, indices, least), least))
-
-
-def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
-    """Return a sentence about the empty cells of a column and what a release does with them.
-
-    Args:
-        empty, invalid: how many cells are empty, and how many are invalid.
-        on_invalid: what the release does with invalid cells; ``none`` for keys of groups.
-    """
-    which = "all are empty" if empty == invalid else f"{empty} of these cells are empty"
-    if on_invalid == "none":
-        return f"{which}: these records count in no group"
-    if on_invalid == "drop":
-        return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
-    return f"{which}: --on-invalid {on_invalid} fills them"

@@ -175,6 +175,21 @@ def keys_advice(n_keys: int, n_published: int, least: float) -> str:
     )
 
 
+def about_empty(empty: int, invalid: int, on_invalid: str) -> str:
+    """Return a sentence about the empty cells of a column and what a release does with them.
+
+    Args:
+        empty, invalid: how many cells are empty, and how many are invalid.
+        on_invalid: what the release does with invalid cells; ``none`` for keys of groups.
+    """
+    which = "all are empty" if empty == invalid else f"{empty} of these cells are empty"
+    if on_invalid == "none":
+        return f"{which}: these records count in no group"
+    if on_invalid == "drop":
+        return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
+    return f"{which}: --on-invalid {on_invalid} fills them"
+
+
 def about_spread(model: Model, column: NumericColumn, moments: tuple[float, float] | None) -> Iterable[str]:
     """Yield a sentence if numbers of this mean and variance do not suit the model."""
     if moments is None:
@@ -185,11 +200,13 @@ def about_spread(model: Model, column: NumericColumn, moments: tuple[float, floa
     if expected is None and beyond > _MUCH_BEYOND:
         yield (
             f"many numbers are near a bound, and a normal law does not fit them: {100 * beyond:.0f} % of it is beyond "
-            "the bounds, and the result would be wrong; for counts: --model gamma-poisson"
+            "the bounds, and the result would be wrong; for counts: --model gamma-poisson or dirichlet-categorical"
         )
     if expected is not None and variance > _MUCH_MORE * expected > 0.0:
         times = math.sqrt(variance / expected)
-        better = "" if beyond > _MUCH_BEYOND else "; --model normal estimates the variance"
+        better = "; --model normal estimates the variance"
+        if beyond > _MUCH_BEYOND:
+            better = "; --model dirichlet-categorical assumes no law of whole numbers" if column.integers else ""
         yield (
             f"the variance of the numbers is {variance:.3g}; {model.name} takes it to be {expected:.3g}, so its "
             f"intervals are up to {times:.1f} times too narrow{better}"

@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from dpbayes_cli.base.cell_grammar import POINT
@@ -94,7 +95,7 @@ def spec_from_data(
     *,
     column: str | None = None,
     model: str | None = None,
-    privacy: Mapping[str, Any] | None = None,
+    kept: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
     """Return a YAML spec whose values come from the data. NOT PRIVATE: each value has ``public_reason: null``.
 
@@ -106,7 +107,7 @@ def spec_from_data(
         column: the column, or the target of a model of several columns; if None, the first column that suits the model
             (any model if none is stated), preferably one that does not seem to hold IDs, and no target.
         model: the model's name; if None, the usual model for the column.
-        privacy: what the user stated about neighbors and the privacy unit, which the spec must keep.
+        kept: what the user stated in the sections privacy and by, which the spec must keep.
 
     Raises:
         SourceError: there is no such column, or no column has a usual model.
@@ -151,7 +152,7 @@ def spec_from_data(
         if ids and len(ids) < len(names):
             names = [each for each in names if each not in ids]
             head.append(f"# left out, because each cell differs, as in IDs: {', '.join(ids)}")
-    return _joined([*head, "", *_body(file, source, names, column, kind, fill, privacy)])
+    return _joined([*head, "", *_body(file, source, names, column, kind, fill, kept or {})])
 
 
 def layout_keys(layout: FileLayout) -> dict[str, str]:
@@ -164,7 +165,7 @@ def layout_keys(layout: FileLayout) -> dict[str, str]:
 
 
 def release_command(data: str, suggestion: str) -> list[str]:
-    """Return the command of a suggested spec, with LOWER and UPPER for bounds; empty if flags cannot state the spec.
+    """Return the command of a suggested spec, with words in capitals for bounds; empty if flags cannot state the spec.
 
     Args:
         data: the data as the user named them.
@@ -182,7 +183,8 @@ def release_command(data: str, suggestion: str) -> list[str]:
     values |= {key: key.upper() for key in _KINDS["numbers"] if key in values}
     source = {key: value for key, value in spec.get("source", {}).items() if key != "header"}
     protection = {key: value for key, value in spec["privacy"].items() if key != "epsilon"}
-    flags = {"model": spec["model"], "column": spec["column"], **source, **values, **protection, "eps": 1}
+    groups = {"by": spec["by"]["column"], "groups": "FILE"} if "by" in spec else {}
+    flags = {"model": spec["model"], "column": spec["column"], **source, **values, **groups, **protection, "eps": 1}
     shown = {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in flags.items()}
     return [
         f"dpbayes release {shlex.quote(data)}{' --no-header' * ('header' in spec.get('source', {}))}",
@@ -250,14 +252,18 @@ def _body(
     column: str,
     model: type[Model],
     fill: Fill,
-    privacy: Mapping[str, Any] | None = None,
+    kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> list[str]:
     document: dict[str, Any] = {"model": model.name, "data": _yaml(file), **_section("source", source)}
     if model.column_names is Model.column_names:
         document["column"] = _yaml(column)
     costs = {key.removeprefix("privacy."): text for key, text in pair_of({"model": model.name})[1].first_spec.items()}
+    if "by" in kept:
+        document["by"] = _yaml_values(kept["by"]) | {
+            "file": '""  # a file with the public keys of the groups, one a line'
+        }
     domain = _domain(model, names, column, fill)
-    return _tree({**document, "domain": domain, "privacy": {**costs, **_yaml_values(privacy or {})}})
+    return _tree({**document, "domain": domain, "privacy": {**costs, **_yaml_values(kept.get("privacy", {}))}})
 
 
 def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def command(data: str | None, spec_path: Path | None, as_json: bool, **flags: An
         with reading_shown("checking"):
             stated = [column] if isinstance(column, str) else []
             named = model if isinstance(model, str) else None
-            check = check_file(locate(data), spec, stated, layout, named, _stated_protection(document))
+            check = check_file(locate(data), spec, stated, layout, named, _kept(document))
     except Interrupted as error:
         hint = "the check was stopped before it was done; it wrote and charged nothing, so run it again"
         raise Interrupted(error.signal, hint) from None
@@ -78,10 +78,11 @@ def command(data: str | None, spec_path: Path | None, as_json: bool, **flags: An
         _show(data, check)
 
 
-def _stated_protection(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whom the user wants to protect: the suggested spec must not protect less."""
-    privacy = document.get("privacy")
-    return {key: privacy[key] for key in ("neighbors", "unit") if key in privacy} if isinstance(privacy, dict) else {}
+def _kept(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return whom the user wants to protect, and the groups: the suggested spec must state them, too."""
+    sections = {"privacy": ("neighbors", "unit"), "by": ("column",)}
+    stated = {name: document[name] for name in sections if isinstance(document.get(name), dict)}
+    return {name: {key: section[key] for key in sections[name] if key in section} for name, section in stated.items()}
 
 
 def _document(check: FileCheck) -> dict[str, Any]:

@@ -452,3 +452,11 @@ def test_the_release_that_check_prints_is_right(place: Path, dpbayes: Cli) -> No
     assert 0.4 < released["posterior"]["theta"]["mean"] < 0.9, "false-fail rate below 1e-9"
     shown = " ".join(dpbayes("check", "my-births.csv", "--column", "weight").exits(0).out.replace("\\", "").split())
     assert "--column weight --delimiter ';' --lower LOWER --upper UPPER --eps 1" in shown
+
+
+def test_check_keeps_the_groups_and_warns_at_once_of_counts_that_vary_much(place: Path, dpbayes: Cli) -> None:
+    (place / "visits.csv").write_text("ward,visits\n" + "a,0\nb,0\na,0\nb,0\na,1\nb,9\n" * 9)
+    shown = " ".join(dpbayes("check", "visits.csv", "--column", "visits", "--by", "ward").exits(0).out.split())
+    assert 'by: column: "ward" file: ""' in shown
+    assert "--by ward --groups FILE --eps 1" in shown
+    assert "times too narrow; --model dirichlet-categorical assumes no law" in shown

@@ -149,6 +149,13 @@ structure: {private: {epsilon: 0.2}}
 domain: {variables: {x: {cuts: [1], impute: 0}, y: {cuts: [1], impute: 0}, z: {cuts: [1], impute: 0}}}
 inference: {samples: 200}
 """
+GROUPS = """
+model: beta-bernoulli
+column: x
+privacy: {epsilon: 1}
+by: {column: r, values: [a, b, c]}
+inference: {samples: 200}
+"""
 HMM = """
 model: hmm
 privacy: {epsilon: 1}
@@ -186,6 +193,7 @@ KINDS = {
     "bounds": Kind(BOUNDED),
     "network": Kind((), "x,y\n" + "1,0\n" * 30 + "0,1\n" * 70, NETWORK, frozenset({"tables.csv"})),
     "tree": Kind((), "x,y,z\n" + "1,0,2\n" * 30 + "0,1,0\n" * 70, TREE, frozenset({"tables.csv"})),
+    "groups": Kind((), LOG, GROUPS, frozenset({"groups.parquet"})),
     "hmm": Kind(("--mcmc-sweeps", "50"), LOG, HMM.replace("MECHANISM", "laplace"), frozenset({"states.csv"})),
     "gibbs": Kind((), LOG, HMM.replace("MECHANISM", "gibbs") + "sampling: {sweeps: 5}\nrecords: 100\n",
                   frozenset({"states.csv"})),

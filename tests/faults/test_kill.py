@@ -17,7 +17,9 @@ from tests.faults.summary import summary_of
 
 @pytest.mark.faults
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["single", "terminate", "anchored", "bounds", "tree", "network", "hmm", "gibbs"])
+@pytest.mark.parametrize(
+    "kind", ["single", "terminate", "anchored", "bounds", "tree", "network", "groups", "hmm", "gibbs"]
+)
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
     summary = summary_of("harness", kind, tmp_path / "faults")
     assert summary["steps"] >= 40

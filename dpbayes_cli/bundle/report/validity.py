@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec import UnsetType
+
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ValidRecords
@@ -118,7 +120,7 @@ def _remedy(document: ReleaseDocument) -> str:
     )
     return (
         f"{expected}{FOR_CUSTODIANS[1:]} shows the cells that cannot be read; these flags set what is valid: {stated}."
-        f"{encoding}"
+        f" Empty cells are invalid, too; to fill them: --on-invalid impute:VALUE.{encoding}"
     )
 
 
@@ -188,7 +190,23 @@ def left_bounds(document: ReleaseDocument) -> list[str]:
                 f"the mean{of_column} is close to one of the public bounds, {_range(bounds)}: most numbers may be "
                 "beyond them; check the bounds and their unit"
             )
-    return warnings
+    return warnings + _groups_left_bounds(document, *columns.values())
+
+
+def _groups_left_bounds(document: ReleaseDocument, *bounds: NumericColumn) -> list[str]:
+    """Return a warning if the mean of a group has a 90 % interval that leaves the public bounds."""
+    if isinstance(document.extreme_groups, UnsetType) or len(bounds) != 1:
+        return []
+    means = [each for each in document.extreme_groups if each.parameter == "mean"]
+    shown = [group for each in means for group in (*each.highest, *each.lowest)]
+    beyond = [group.key for group in shown if group.q05 < bounds[0].lower or group.q95 > bounds[0].upper]
+    if not beyond:
+        return []
+    have = f"{len(beyond)} of the {len(shown)} groups below {'have' if len(beyond) > 1 else 'has'}"
+    return [
+        f"{have} a 90 % interval that leaves the public bounds, {_range(bounds[0])}: the noise hides most of what the "
+        "records tell. To use the stated prior for each group, at no cost: dpbayes infer BUNDLE --pooling none"
+    ]
 
 
 def _columns(model: Model) -> dict[str, NumericColumn]:

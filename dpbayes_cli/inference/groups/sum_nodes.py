@@ -110,7 +110,8 @@ def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: F
     left = np.zeros_like(gaps)
     right = np.zeros_like(gaps)
     ends = log_noise_of_size(noise, steps, observed, numbers)
-    largest = ends.max(axis=1, keepdims=True)
+    nearest = np.clip(observed / steps, numbers[:, 0], numbers[:, -1])[:, None]  # it may be between nodes
+    largest = log_noise_of_size(noise, steps, observed, nearest)
     for i in range(_MOST_PARTS + 1):
         share = np.minimum(i / parts, 1.0)
         terms = np.exp(log_noise_of_size(noise, steps, observed, numbers[:, :-1] + share * gaps) - largest)

@@ -371,3 +371,11 @@ def test_how_long_it_takes(n_groups: int) -> None:
     start = time.process_time()
     posterior = infer(observation, "partial", 1000, np.random.default_rng(0))
     print(f"{n_groups} groups: {time.process_time() - start:.2f} s, Monte Carlo error {posterior.monte_carlo:.3f}")
+
+
+def test_a_size_that_is_known_nearly_exactly_may_lie_between_nodes() -> None:
+    """Its weights are finite, and sum to the probability of the noise."""
+    numbers, observed = np.array([[128.0, 131.0, 140.0]]), np.array([130.0 * 9])
+    weights = log_size_weights(DiscreteLaplace(0.01), 9, observed, numbers)
+    assert np.isfinite(weights).any()
+    assert weights.max() < 1e-6, "a probability"
