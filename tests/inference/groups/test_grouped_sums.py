@@ -257,6 +257,19 @@ def test_many_records_tell_the_parameter() -> None:
     assert np.abs(posterior.means[:, 0] - parameters).max() < 5.0 * (4.0 / 200_000) ** 0.5
 
 
+def test_the_evidence_does_not_depend_on_where_nodes_of_sizes_are() -> None:
+    """Posteriors given different laws of a record are compared by it, and have nodes of their own."""
+    observation = release_of("gamma-poisson", 60)
+    outcome = sums_of(observation)
+    moments = RecordMoments(outcome)
+    values = []
+    for laws in ([[2.8, 1.0], [3.5, 1.0]], [[3.5, 0.0], [4.0, -1.0]]):
+        nodes = grouped_sums._place_nodes(observation, moments, np.array(laws), moments.spread / 2.0)
+        likelihood = sum_likelihood.SumLikelihood(observation, outcome, moments, "partial", *nodes)
+        values.append(float(likelihood.log_posterior(np.array([[0.5, -1.0, 3.0, 1.5]]))[0]))
+    assert values[0] == pytest.approx(values[1], abs=0.1)
+
+
 def test_pooling_shrinks_noisy_groups() -> None:
     """Groups with the same parameter have posteriors that are much narrower with pooling than without."""
     rng, column = np.random.default_rng(4), COLUMNS["gamma-poisson"]
