@@ -31,7 +31,7 @@ _INFLATION = 1.15
 _LEAST_PRECISION = 0.05
 _NEWTON_STEPS = 40
 _MOST_ROUNDS = 12
-_ENOUGH_NATS = 0.02
+_ENOUGH_NATS = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ def find_mode(log_density: LogDensity, starts: Floats) -> tuple[Floats, Floats]:
     values = log_density(starts)
     point, value = starts[int(np.argmax(values))], float(values.max())
     steps = np.full(starts.shape[1], 0.1)
-    for number in range(_NEWTON_STEPS):
+    for _ in range(_NEWTON_STEPS):
         gradient, hessian = _derivatives(log_density, point, value, steps)
         roots, vectors = np.linalg.eigh(-hessian)
         roots = np.maximum(np.abs(roots), _LEAST_PRECISION)
@@ -153,8 +153,9 @@ def find_mode(log_density: LogDensity, starts: Floats) -> tuple[Floats, Floats]:
         gain = float(values.max()) - value
         if gain > 0:
             point, value = trials[int(np.argmax(values))], float(values.max())
-        if gain < _ENOUGH_NATS and number > 0:  # the first differences may have unsuitable steps
+        if gain < _ENOUGH_NATS:
             break
+    _, hessian = _derivatives(log_density, point, value, steps)
     roots, vectors = np.linalg.eigh(-hessian)
     return point, np.asarray((vectors * np.maximum(roots, _LEAST_PRECISION)) @ vectors.T)
 

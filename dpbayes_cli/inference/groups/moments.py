@@ -48,7 +48,7 @@ _RANGE = np.array([1e-4, 1.0 - 1e-4])
 _SPACING, _REACH, _MOST_NODES = 1.25, 2.5, 24
 """The nodes are 1.25 posterior standard deviations apart, and reach to 2.5 of these; more are added while the last ones
 matter."""
-_NEAR, _LEAST_ESS_SHARE = 0.3, 0.2
+_NEAR, _LEAST_ESS_SHARE = 0.3, 0.4
 """A node takes the draws of the hyperparameters of another node, with new weights, if it is this near on the log scale
 or if the effective sample size remains at least this share of the draws."""
 _NEGLIGIBLE = 0.03

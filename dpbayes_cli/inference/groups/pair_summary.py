@@ -41,7 +41,7 @@ _GRID_LEVELS = np.array([0.02, 0.05, 0.1, 0.35, 0.5, 0.65, 0.9, 0.95, 0.98])
 _LOWER, _UPPER = 1, 7
 _PART_LEVELS = np.array([0.005, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.995])
 _PLACE_PAIRS, _PLACE_DRAWS = 64, 16
-_STEPS, _ABOVE_POINTS = 3, 6
+_STEPS, _ABOVE_POINTS = 5, 6
 _ENDS = (-600.0, 36.0)
 """The logits of probabilities beyond which doubles hardly tell probabilities from 0 or 1."""
 _SURE = 1e-4
