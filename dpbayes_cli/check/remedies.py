@@ -197,19 +197,17 @@ def about_spread(model: Model, column: NumericColumn, moments: tuple[float, floa
     mean, variance = moments
     beyond = share_beyond(mean, variance, column.lower, column.upper)
     expected = model.variance_at(mean)
-    if expected is None and beyond > _MUCH_BEYOND:
+    if expected is None and beyond > _MUCH_BEYOND and getattr(model, "out_of_bounds", "") == "clamp":
         yield (
             f"many numbers are near a bound, and a normal law does not fit them: {100 * beyond:.0f} % of it is beyond "
-            "the bounds, and the result would be wrong; for counts: --model gamma-poisson or dirichlet-categorical"
+            "the bounds, and the result would be wrong; for the mean of numbers of any law: --out-of-bounds recorded"
         )
     if expected is not None and variance > _MUCH_MORE * expected > 0.0:
         times = math.sqrt(variance / expected)
-        better = "; --model normal estimates the variance"
-        if beyond > _MUCH_BEYOND:
-            better = "; --model dirichlet-categorical assumes no law of whole numbers" if column.integers else ""
         yield (
             f"the variance of the numbers is {variance:.3g}; {model.name} takes it to be {expected:.3g}, so its "
-            f"intervals are up to {times:.1f} times too narrow{better}"
+            f"intervals are up to {times:.1f} times too narrow; for the mean of numbers of any law: --model normal "
+            "--lower LOWER --upper UPPER --out-of-bounds recorded"
         )
 
 

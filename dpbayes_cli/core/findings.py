@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.numeric import float_text
@@ -86,6 +86,14 @@ def mean_of(column: str, parameter: int = 0, convert: Callable[[float], float] =
     return Fact(f"the mean of {column or 'the numbers'} is about", parameter, convert=convert)
 
 
+def mean_of_clamped(column: str, lower: float, upper: float) -> Fact:
+    """Return the clause on the mean of numbers of which those beyond the bounds are counted at the bound."""
+    bounds = f"{float_text(lower)} to {float_text(upper)}"
+    return Fact(
+        f"the mean of {column or 'the numbers'}, with numbers beyond {bounds} counted at the bound, is about", 0
+    )
+
+
 def of_clamped_normal(
     column: str, mean: float, variance: float, lower: float, upper: float, *, is_variance_known: bool
 ) -> Findings | None:
@@ -116,17 +124,17 @@ def of_clamped_normal(
 
         return np.array([moved(*sample) for sample in samples.tolist()])
 
-    name = column or "the numbers"
     bounds = f"{float_text(lower)} to {float_text(upper)}"
-    before = f"the mean of {name}, with numbers beyond {bounds} counted at the bound, is about"
     note = (
         f"a normal law with this mean and spread has {100.0 * beyond:.0f} % of its numbers beyond the bounds, "
         f"{bounds}. The samples and the parameters in the table describe this law. The sentence, the clamped "
         "mean in the table, and `results` in release.json describe the numbers as they were recorded. If few of these "
-        "are at a bound, the law does not fit them: do not use its parameters"
+        "are at a bound, the law does not fit them: do not use its parameters; with `--model normal --out-of-bounds "
+        "recorded`, no law is assumed"
     )
     caption = f"Parameters of the normal law before its numbers beyond {bounds} are moved to the nearer bound"
-    fact = Fact(before, 0, convert=moved, of_samples=None if is_variance_known else moved_samples, row="clamped mean")
+    of_samples = None if is_variance_known else moved_samples
+    fact = replace(mean_of_clamped(column, lower, upper), convert=moved, of_samples=of_samples, row="clamped mean")
     return Findings((fact,), note=note, is_warning=beyond > _ALARMING, caption=caption)
 
 

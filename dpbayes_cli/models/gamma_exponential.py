@@ -76,8 +76,8 @@ class GammaExponential(ConjugateNumber, GammaRate):
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
     law_note: ClassVar[str] = (
         "intervals assume that the standard deviation of the numbers equals their mean (an exponential law). If the "
-        "numbers vary more, intervals are too narrow; if they vary less, too wide. The model normal estimates the "
-        "variance, but suits numbers only if few of them are near 0 or the bound"
+        "numbers vary more, intervals are too narrow; if they vary less, too wide. The model normal with "
+        "out_of_bounds recorded assumes no law"
     )
     prior_type: ClassVar[type[Section]] = GammaExponentialPrior
     examples: ClassVar[tuple[Example, ...]] = (

@@ -49,8 +49,7 @@ class GammaPoisson(WholeNumber, GammaRate):
         assumptions="Each record holds one count; a count above the public bound is clamped to the bound or dropped. "
         "With impute:VALUE, an invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair "
         "stand-in. The variance of the counts equals their mean. If they vary more, as visits and claims often do, "
-        "intervals are too narrow; the model normal estimates the variance, but suits counts only if few of them are "
-        "near 0 or the bound.",
+        "intervals are too narrow; the model normal with out_of_bounds recorded assumes no law.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
         corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
         "characteristic function. Draws by ops and rdp-* ignore the clamping; the drawn rates are too small if many "
@@ -59,8 +58,8 @@ class GammaPoisson(WholeNumber, GammaRate):
     )
     law_note: ClassVar[str] = (
         "intervals assume that the variance of the counts equals their mean (a Poisson law). If the counts vary more, "
-        "as visits and claims often do, intervals are too narrow; the model normal estimates the variance, but suits "
-        "counts only if few of them are near 0 or the bound"
+        "as visits and claims often do, intervals are too narrow; the model normal with out_of_bounds recorded "
+        "assumes no law"
     )
     suggested_for: ClassVar[str] = "counts"
     prior_type: ClassVar[type[Section]] = GammaPoissonPrior

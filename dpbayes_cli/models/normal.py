@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta
 from msgspec.structs import asdict
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy, check_bounds
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.findings import Fact, Findings, mean_of, of_clamped_normal
+from dpbayes_cli.core.findings import Fact, Findings, mean_of, mean_of_clamped, of_clamped_normal
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisySums, valid_count
 from dpbayes_cli.core.second_moments import second_moments
@@ -37,7 +37,11 @@ class NormalDomain(Section, frozen=True, kw_only=True):
     lower: Annotated[Bound, Meta(description="the lower bound")]
     upper: Annotated[Bound, Meta(description="the upper bound")]
     out_of_bounds: Annotated[
-        Outside, Meta(description="clamp a number out of bounds to the nearer bound, or drop its record")
+        Literal["clamp", "drop", "recorded"],
+        Meta(
+            description="clamp a number out of bounds to the nearer bound, or drop its record; recorded: clamp it, and "
+            "estimate mean and variance of the clamped numbers, which need not be normal"
+        ),
     ] = "clamp"
 
     def __post_init__(self) -> None:
@@ -81,6 +85,10 @@ class Normal(BoundedNumber, Groupable):
     prior is less suitable if noise hides the variance: whatever its parameters are, it excludes small variances or
     large ones, and ties a mean near a bound to a large variance.
 
+    With ``out_of_bounds: recorded``, mean and variance are those of the numbers after clamping, of any law, such as
+    skewed counts or amounts. Then sd ~ half-normal(sqrt((mean - lower) * (upper - mean)) / 2), half of the largest
+    standard deviation that numbers between the bounds can have.
+
     Source: Bernstein and Sheldon 2018 sec. 3.3, Alg. 2-3 (univariate families with truncation); Foulds et al. 2016
         sec. 3.
     """
@@ -114,6 +122,7 @@ class Normal(BoundedNumber, Groupable):
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"lower": -3.0, "upper": 1.5}),
         Example({"lower": 0.0, "upper": 1.5, "out_of_bounds": "drop"}, {"strength": 1.0}),
+        Example({"lower": 0.0, "upper": 50.0, "out_of_bounds": "recorded"}),
     )
     first_spec: ClassVar[Mapping[str, str]] = {"lower": "0", "upper": "100"}
     parameters: ClassVar[tuple[str, ...]] = ("mean", "variance")
@@ -122,7 +131,7 @@ class Normal(BoundedNumber, Groupable):
     lower: float
     upper: float
     prior: NormalPrior
-    out_of_bounds: Outside = "clamp"
+    out_of_bounds: Literal["clamp", "drop", "recorded"] = "clamp"
 
     @classmethod
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
@@ -141,7 +150,8 @@ class Normal(BoundedNumber, Groupable):
 
     @property
     def column(self) -> NumericColumn:
-        return NumericColumn("value", self.lower, self.upper, STEPS, outside=self.out_of_bounds)
+        outside: Outside = "drop" if self.out_of_bounds == "drop" else "clamp"
+        return NumericColumn("value", self.lower, self.upper, STEPS, outside=outside)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         return {"mean": mean[0]}
@@ -151,6 +161,8 @@ class Normal(BoundedNumber, Groupable):
         plain = Findings((mean_of(column), spread))
         if self.out_of_bounds == "drop":
             return plain
+        if self.out_of_bounds == "recorded":
+            return Findings((mean_of_clamped(column, self.lower, self.upper), spread))
         mean, variance = estimates
         clamped = of_clamped_normal(column, mean, variance, self.lower, self.upper, is_variance_known=False)
         return clamped or plain
@@ -186,9 +198,10 @@ class Normal(BoundedNumber, Groupable):
         from dpbayes_cli.models.families.normal_records import BoundedNormalRecords, ConjugateNormalRecords
 
         spread, *conjugate = asdict(self.prior).values()
-        if spread is not None:
-            return BoundedNormalRecords(self.column, counted, inside, spread)
-        return ConjugateNormalRecords(self.column, counted, inside, *conjugate)
+        stated = (self.column, counted, inside, self.out_of_bounds == "recorded")
+        return (
+            BoundedNormalRecords(*stated, spread) if spread is not None else ConjugateNormalRecords(*stated, *conjugate)
+        )
 
     def group_outcome(self) -> "NormalGroups":
         from dpbayes_cli.models.families.normal_records import NormalGroups

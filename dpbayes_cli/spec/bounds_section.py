@@ -120,7 +120,7 @@ class BoundsSection(Section, frozen=True, kw_only=True):
                 where=f"{_PLACE}.upper_quantile",
                 hint="state a larger one",
             )
-        outside: Outside = getattr(domain, "out_of_bounds", "clamp")
+        outside: Outside = "drop" if getattr(domain, "out_of_bounds", "clamp") == "drop" else "clamp"
         epsilon = parse_decimal(stated.epsilon)
         return PrivateBounds(
             grid, lower if both else None, upper, epsilon, policy.neighbors, outside, policy.contributions

@@ -45,6 +45,7 @@ FLAGS: dict[str, Flag] = {
     "domain.categories": Flag("Request", ("--categories",), "A,B,C"),
     "domain.lower": Flag("Request", ("--lower",), "X"),
     "domain.upper": Flag("Request", ("--upper",), "X"),
+    "domain.out_of_bounds": Flag("Request", ("--out-of-bounds",), "RULE", rare=True),
     "domain.variance": Flag("Request", ("--variance",), "V"),
     "privacy.epsilon": Flag("Privacy", ("--epsilon", "--eps"), "E", "the epsilon to spend, a decimal"),
     "privacy.neighbors": Flag(

@@ -436,9 +436,11 @@ def test_counts_near_zero_are_not_sent_to_a_normal_law(place: Path, dpbayes: Cli
     column = ("check", "visits.csv", "--column", "visits")
     counted = dpbayes(*column, "--model", "gamma-poisson", "--upper", "10").exits(0).out
     assert "times too narrow" in counted
-    assert "--model normal" not in counted
+    assert "--model normal --lower LOWER --upper UPPER --out-of-bounds recorded" in " ".join(counted.split())
     normal = " ".join(dpbayes(*column, "--model", "normal", "--lower", "0", "--upper", "10").exits(0).out.split())
     assert "a normal law does not fit them" in normal
+    as_recorded = ("--model", "normal", "--lower", "0", "--upper", "10", "--out-of-bounds", "recorded")
+    assert "normal law" not in dpbayes(*column, *as_recorded).exits(0).out
 
 
 def test_the_release_that_check_prints_is_right(place: Path, dpbayes: Cli) -> None:
@@ -459,4 +461,4 @@ def test_check_keeps_the_groups_and_warns_at_once_of_counts_that_vary_much(place
     shown = " ".join(dpbayes("check", "visits.csv", "--column", "visits", "--by", "ward").exits(0).out.split())
     assert 'by: column: "ward" file: ""' in shown
     assert "--by ward --groups FILE --eps 1" in shown
-    assert "times too narrow; --model dirichlet-categorical assumes no law" in shown
+    assert "times too narrow; for the mean of numbers of any law: --model normal" in shown

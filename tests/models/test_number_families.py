@@ -67,7 +67,7 @@ def test_moments_of_counted_records_are_those_of_all_records_divided_by_the_coun
     laws: list[RecordLaw]
     if name == "normal":
         column = NumericColumn("value", -1.0, 2.0, 1 << 14, outside="drop")
-        laws = [ConjugateNormalRecords(column, True, inside, 0.2, 1.0, 2.0, 2.0) for inside in (False, True)]
+        laws = [ConjugateNormalRecords(column, True, inside, False, 0.2, 1.0, 2.0, 2.0) for inside in (False, True)]
     else:
         laws = [NumberLaw(FAMILIES[name], column, True, inside) for inside in (False, True)]
     points = laws[0].draw_prior(5, np.random.default_rng(1))

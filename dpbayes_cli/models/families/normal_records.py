@@ -24,24 +24,29 @@ _LEAST_SD = 1e-9
 
 
 def moments_at(
-    column: NumericColumn, mean: Floats, sd: Floats, *, counted: bool, inside: bool
+    column: NumericColumn, mean: Floats, sd: Floats, *, counted: bool, inside: bool, as_recorded: bool = False
 ) -> tuple[Floats, Floats]:
     """Return mean and covariance of what a normal number adds to the statistic; see ``NormalRecords``.
 
     Args:
         column: the bounds and the grid of the number.
         mean, sd: the law of the number, of the same shape.
-        counted, inside: see ``NormalRecords``.
+        counted, inside, as_recorded: see ``NormalRecords``.
     """
     half, middle = (column.upper - column.lower) / 2.0, (column.upper + column.lower) / 2.0
     mean, sd = (mean - middle) / half, sd / half
-    power = interval_moments(mean, sd, 4)
-    if column.outside == "clamp":
+    if as_recorded:
+        square = sd**2
+        third, fourth = mean**3 + 3.0 * mean * square, mean**4 + 6.0 * mean**2 * square + 3.0 * square**2
+        power = np.stack([np.ones_like(mean), mean, mean**2 + square, third, fourth])
+    elif column.outside == "clamp":
+        power = interval_moments(mean, sd, 4)
         below, above = ndtr((-1.0 - mean) / sd), ndtr((mean - 1.0) / sd)
         power = power + above + below * np.array([1.0, -1.0, 1.0, -1.0, 1.0]).reshape(-1, *[1] * mean.ndim)
         power[0] = 1.0
-    elif inside:
-        power = power / power[0]
+    else:
+        power = interval_moments(mean, sd, 4)
+        power = power / power[0] if inside else power
     terms = [(1, 2.0), (2, 1.0), (0, 1.0)][: 3 if counted else 2]  # powers of v, and their weights
     scale = float(column.steps) ** 2
     first = np.stack([w * power[k] for k, w in terms], axis=-1)
@@ -61,11 +66,14 @@ class NormalRecords(RecordLaw):
         counted: whether the statistic includes the number of valid records.
         inside: whether the law is conditional on numbers inside the bounds; all other numbers are then left out of the
             record count.
+        as_recorded: whether mean and variance are those of the clamped numbers, which need not be normal; their third
+            and fourth moments are those of a normal law.
     """
 
     column: NumericColumn
     counted: bool
     inside: bool
+    as_recorded: bool
     dimension: ClassVar[int] = 2
 
     @abstractmethod
@@ -89,7 +97,8 @@ class NormalRecords(RecordLaw):
         """Return mean and covariance of (2 v, v^2, 1), where v is the scaled number; a dropped number adds zeros."""
         parameters = self.parameters(points)
         mean, sd = parameters[..., 0], np.sqrt(parameters[..., 1])
-        return moments_at(self.column, mean, sd, counted=self.counted, inside=self.inside)
+        kind = {"counted": self.counted, "inside": self.inside, "as_recorded": self.as_recorded}
+        return moments_at(self.column, mean, sd, **kind)
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the sds of the normal-inverse-gamma posterior after n records whose sums equal their expectations."""
@@ -199,7 +208,8 @@ class BoundedNormalRecords(NormalRecords):
     """The law under the default prior: a uniform mean between the bounds, and a half-normal standard deviation.
 
     Let p = (mean - lower) / (upper - lower). Then the scale of the standard deviation is spread * (upper - lower) * p *
-    (1 - p). The coordinates are logit(p), and the log of the standard deviation in units of its scale.
+    (1 - p), or spread * (upper - lower) * sqrt(p * (1 - p)) / 2 of numbers as recorded. The coordinates are logit(p),
+    and the log of the standard deviation in units of its scale.
 
     Attributes:
         spread: the scale of the standard deviation; see ``NormalPrior``.
@@ -240,5 +250,6 @@ class BoundedNormalRecords(NormalRecords):
         """Return mean and variance."""
         share, rest = expit(points[..., 0]), expit(-points[..., 0])
         width = self.column.upper - self.column.lower
-        sd = self.spread * width * share * rest * np.exp(np.minimum(points[..., 1], _MAX_LOG_RATIO))
+        scale = np.sqrt(share * rest) / 2.0 if self.as_recorded else share * rest
+        sd = self.spread * width * scale * np.exp(np.minimum(points[..., 1], _MAX_LOG_RATIO))
         return np.stack([self.column.lower + width * share, np.maximum(sd, _LEAST_SD * width) ** 2], axis=-1)
