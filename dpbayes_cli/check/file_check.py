@@ -143,16 +143,13 @@ def check_file(
             chosen = stated[0] if stated else None
             check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, kept)
         if len(stated) == 1 and model is None and places[0] is not None and kind_of(named[0]) == "counts":
-            request = {
-                "model": suggested_model(named[0]),
-                "domain": {"upper": named[0].highest},
-                "privacy": {"epsilon": "1"},
-            }
-            counts = build_spec(request).build_model()
-            moments = mean_and_variance(
-                table.scan(), places[0], counts.columns[0], table.marks(stated[0], section.marks)
-            )
-            check.advice += remedies.about_spread(counts, counts.columns[0], moments)
+            domain = {"upper": named[0].highest}
+            counts = build_spec({"model": suggested_model(named[0]), "domain": domain, "privacy": {"epsilon": "1"}})
+            (column,) = counts.build_model().columns
+            if isinstance(column, NumericColumn):
+                marks = table.marks(stated[0], section.marks)
+                moments = mean_and_variance(table.scan(), places[0], column, marks)
+                check.advice += remedies.about_spread(counts.build_model(), column, moments)
     return check
 
 
