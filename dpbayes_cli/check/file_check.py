@@ -32,16 +32,16 @@ from dpbayes_cli.check.file_layout import (
     first_wrong_line,
     read_header,
 )
-from dpbayes_cli.check.file_table import Table, only_file
+from dpbayes_cli.check.file_table import Table, about_counts, only_file
 from dpbayes_cli.check.header_lines import header_line_advice
-from dpbayes_cli.check.suggested_spec import kind_of, layout_keys, spec_from_data, spec_from_header, suggested_model
+from dpbayes_cli.check.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, name_of_copy
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_columns
 from dpbayes_cli.sources.source import column_index
-from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.release_data import source_of
@@ -139,17 +139,11 @@ def check_file(
         shown = [each for each in columns if each.name in stated or not stated]
         by_case = {each.name: remedies.case_remedy(each, table.path) for each in shown}
         check.advice += [f"texts of {name!r} {remedy}" for name, remedy in by_case.items() if remedy]
+        if len(stated) == 1 and model is None and places[0] is not None:
+            check.advice += about_counts(table, named[0])
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
             chosen = stated[0] if stated else None
             check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, kept)
-        if len(stated) == 1 and model is None and places[0] is not None and kind_of(named[0]) == "counts":
-            domain = {"upper": named[0].highest}
-            counts = build_spec({"model": suggested_model(named[0]), "domain": domain, "privacy": {"epsilon": "1"}})
-            (column,) = counts.build_model().columns
-            if isinstance(column, NumericColumn):
-                marks = table.marks(stated[0], section.marks)
-                moments = mean_and_variance(table.scan(), places[0], column, marks)
-                check.advice += remedies.about_spread(counts.build_model(), column, moments)
     return check
 
 
@@ -162,7 +156,10 @@ def suggested_spec(
     kept: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
     """Return a YAML spec with values from the data; see ``spec_from_data``. NOT PRIVATE."""
-    source = {} if table.layout is None else layout_keys(table.layout)
+    source, kept = {} if table.layout is None else layout_keys(table.layout), dict(kept or {})
+    of_column = [profile for profile in profiles if profile.name == column]
+    if model is None and "by" not in kept and of_column and about_counts(table, of_column[0]):
+        model, kept["domain"] = "normal", {"out_of_bounds": "recorded"}
     return spec_from_data(file, source, profiles, table.texts, column=column, model=model, kept=kept)
 
 

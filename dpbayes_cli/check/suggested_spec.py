@@ -175,7 +175,7 @@ def release_command(data: str, suggestion: str) -> list[str]:
         The command and its flags, each with its value; a terminal may break the line between them.
     """
     spec = parse_yaml(suggestion)
-    domain = [each.get("value") if isinstance(each, dict) else None for each in spec["domain"].values()]
+    domain = [each.get("value") if isinstance(each, dict) else each for each in spec["domain"].values()]
     texts = [text for value in domain if isinstance(value, list) for text in value]
     if "column" not in spec or None in domain or any("," in text for text in texts):
         return []
@@ -188,7 +188,7 @@ def release_command(data: str, suggestion: str) -> list[str]:
     shown = {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in flags.items()}
     return [
         f"dpbayes release {shlex.quote(data)}{' --no-header' * ('header' in spec.get('source', {}))}",
-        *(f"--{key} {shlex.quote(text)}" for key, text in shown.items()),
+        *(f"--{key.replace('_', '-')} {shlex.quote(text)}" for key, text in shown.items()),
     ]
 
 
@@ -262,7 +262,7 @@ def _body(
         document["by"] = _yaml_values(kept["by"]) | {
             "file": '""  # a file with the public keys of the groups, one a line'
         }
-    domain = _domain(model, names, column, fill)
+    domain = _domain(model, names, column, fill) | _yaml_values(kept.get("domain", {}))
     return _tree({**document, "domain": domain, "privacy": {**costs, **_yaml_values(kept.get("privacy", {}))}})
 
 
