@@ -100,11 +100,13 @@ def only_file(location: Location) -> Path:
     return location.paths[0]
 
 
-def about_counts(table: Table, profile: ColumnProfile) -> list[str]:
-    """Return a sentence if a column holds counts that vary more than the model assumes that suits most counts."""
-    if kind_of(profile) != "counts":
+def about_law(table: Table, profile: ColumnProfile) -> list[str]:
+    """Return a sentence if the numbers of a column do not suit the model that a check would suggest for them."""
+    bounds = {"counts": {"upper": profile.highest}, "numbers": {"lower": profile.lowest, "upper": profile.highest}}
+    kind = kind_of(profile)
+    if kind not in bounds or profile.lowest == profile.highest:
         return []
-    request = {"model": suggested_model(profile), "domain": {"upper": profile.highest}, "privacy": {"epsilon": "1"}}
+    request = {"model": suggested_model(profile), "domain": bounds[kind], "privacy": {"epsilon": "1"}}
     model, index = build_spec(request).build_model(), table.names.index(profile.name)
     column = require_type(model.columns[0], NumericColumn)
     moments = mean_and_variance(table.scan(), index, column, table.marks(profile.name, POINT))

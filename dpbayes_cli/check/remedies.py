@@ -33,6 +33,7 @@ _MUCH_BEYOND = 0.1
 """If more than this share of a normal law is beyond the bounds, the check does not advise one."""
 _MANY_EQUAL = 5
 """A number beyond the bounds that is at least so frequent may stand for a missing value."""
+DROPPED = "a release drops these records, unless --on-invalid impute:VALUE"
 _FEW_TEXTS = 20
 """The advice lists all texts of a column if there are at most this many."""
 
@@ -186,7 +187,7 @@ def about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     if on_invalid == "none":
         return f"{which}: these records count in no group"
     if on_invalid == "drop":
-        return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
+        return f"{which}: {DROPPED}"
     return f"{which}: --on-invalid {on_invalid} fills them"
 
 
@@ -200,7 +201,7 @@ def about_spread(model: Model, column: NumericColumn, moments: tuple[float, floa
     if expected is None and beyond > _MUCH_BEYOND and getattr(model, "out_of_bounds", "") == "clamp":
         yield (
             f"many numbers are near a bound, and a normal law does not fit them: {100 * beyond:.0f} % of it is beyond "
-            "the bounds, and the result would be wrong; for the mean of numbers of any law: --out-of-bounds recorded"
+            "the bounds, and its mean and spread would be wrong; for numbers of any law: --out-of-bounds recorded"
         )
     if expected is not None and variance > _MUCH_MORE * expected > 0.0:
         times = math.sqrt(variance / expected)
