@@ -34,7 +34,7 @@ from dpbayes_cli.check.file_layout import (
 )
 from dpbayes_cli.check.file_table import Table, about_law, only_file
 from dpbayes_cli.check.header_lines import header_line_advice
-from dpbayes_cli.check.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model
+from dpbayes_cli.check.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model, usual_model
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, name_of_copy
@@ -161,7 +161,7 @@ def suggested_spec(
     source, kept = {} if table.layout is None else layout_keys(table.layout), dict(kept or {})
     of_column = [profile for profile in profiles if profile.name == column]
     if model is None and "by" not in kept and of_column and about_law(table, of_column[0]):
-        model, kept["domain"] = "normal", {"out_of_bounds": "recorded"}
+        model, kept["domain"] = usual_model("numbers"), {"out_of_bounds": "recorded"}
     return spec_from_data(file, source, profiles, table.texts, column=column, model=model, kept=kept)
 
 

@@ -81,8 +81,7 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
     lines += ["# Keep the model that suits the column, and delete the others.", ""]
     lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
-        usual = next(name for name in model_names() if model_type(name).suggested_for == kind)
-        block = _tree({"model": usual, "domain": {key: _blank("", key) for key in keys}})
+        block = _tree({"model": usual_model(kind), "domain": {key: _blank("", key) for key in keys}})
         lines += ["", f"# {kind}", *(f"# {line}" if i else line for line in block)]
     return _joined([*lines, "", "privacy:", "  epsilon: 1"])
 
@@ -194,7 +193,11 @@ def release_command(data: str, suggestion: str) -> list[str]:
 
 def suggested_model(column: ColumnProfile) -> str:
     """Return the name of the model that most users would choose for a column; empty if there is none."""
-    kind = kind_of(column)
+    return usual_model(kind_of(column))
+
+
+def usual_model(kind: str) -> str:
+    """Return the name of the model that most users would choose for a kind of column; empty if there is none."""
     return next((name for name in model_names() if kind and model_type(name).suggested_for == kind), "")
 
 
