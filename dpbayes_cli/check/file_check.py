@@ -32,7 +32,7 @@ from dpbayes_cli.check.file_layout import (
     first_wrong_line,
     read_header,
 )
-from dpbayes_cli.check.file_table import Table, about_law, only_file
+from dpbayes_cli.check.file_table import Table, only_file
 from dpbayes_cli.check.header_lines import header_line_advice
 from dpbayes_cli.check.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model, usual_model
 from dpbayes_cli.core.columns import Column, NumericColumn
@@ -140,7 +140,7 @@ def check_file(
         by_case = {each.name: remedies.case_remedy(each, table.path) for each in shown}
         check.advice += [f"texts of {name!r} {remedy}" for name, remedy in by_case.items() if remedy]
         if len(stated) == 1 and model is None and places[0] is not None:
-            check.advice += about_law(table, named[0])
+            check.advice += remedies.about_law(table, named[0], grouped="by" in (kept or {}))
             if missing := named[0].missing:
                 check.advice.append(f"{missing} of the cells are missing: {remedies.DROPPED}")
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
@@ -160,7 +160,7 @@ def suggested_spec(
     """Return a YAML spec with values from the data; see ``spec_from_data``. NOT PRIVATE."""
     source, kept = {} if table.layout is None else layout_keys(table.layout), dict(kept or {})
     of_column = [profile for profile in profiles if profile.name == column]
-    if model is None and "by" not in kept and of_column and about_law(table, of_column[0]):
+    if model is None and "by" not in kept and of_column and remedies.about_law(table, of_column[0], grouped=False):
         model, kept["domain"] = usual_model("numbers"), {"out_of_bounds": "recorded"}
     return spec_from_data(file, source, profiles, table.texts, column=column, model=model, kept=kept)
 

@@ -9,23 +9,17 @@ import numpy as np
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.check import remedies
 from dpbayes_cli.check.column_profile import (
     ColumnProfile,
     Scan,
     all_texts,
-    mean_and_variance,
     profile_columns,
     text_scan,
 )
 from dpbayes_cli.check.file_layout import UTF8, WINDOWS, guess_layout
-from dpbayes_cli.check.suggested_spec import kind_of, suggested_model
-from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.section import require_type
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_blocks, parquet_columns
 from dpbayes_cli.sources.text_keys import TextKeys
-from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.source_section import SourceSection
 
 
@@ -98,16 +92,3 @@ def only_file(location: Location) -> Path:
     if len(location.paths) != 1 or location.is_stream:
         raise SourceError("only a single file can be checked", hint="dpbayes check FILE")
     return location.paths[0]
-
-
-def about_law(table: Table, profile: ColumnProfile) -> list[str]:
-    """Return a sentence if the numbers of a column do not suit the model that a check would suggest for them."""
-    bounds = {"counts": {"upper": profile.highest}, "numbers": {"lower": profile.lowest, "upper": profile.highest}}
-    kind = kind_of(profile)
-    if kind not in bounds or profile.lowest == profile.highest:
-        return []
-    request = {"model": suggested_model(profile), "domain": bounds[kind], "privacy": {"epsilon": "1"}}
-    model, index = build_spec(request).build_model(), table.names.index(profile.name)
-    column = require_type(model.columns[0], NumericColumn)
-    moments = mean_and_variance(table.scan(), index, column, table.marks(profile.name, POINT))
-    return list(remedies.about_spread(model, column, moments))

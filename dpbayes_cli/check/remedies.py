@@ -8,16 +8,22 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, normal_cell, parse_number
 from dpbayes_cli.bundle.report.digits import rounded
-from dpbayes_cli.check.column_profile import ColumnProfile
+from dpbayes_cli.check.column_profile import ColumnProfile, mean_and_variance
 from dpbayes_cli.check.file_layout import UTF16, FileLayout, guess_marks
-from dpbayes_cli.check.suggested_spec import success_and_failure
+from dpbayes_cli.check.suggested_spec import kind_of, success_and_failure, suggested_model
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.core.findings import share_beyond
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.sources.file_mistakes import name_of_copy
+from dpbayes_cli.spec.release_spec import build_spec
+
+if TYPE_CHECKING:
+    from dpbayes_cli.check.file_table import Table
 
 _YEARS = {
     r"\d{4}-\d{1,2}-\d{1,2}.*": r"s/([0-9]{4})-[0-9]{1,2}-[0-9]{1,2}/\1/g",
@@ -33,6 +39,7 @@ _MUCH_BEYOND = 0.1
 """If more than this share of a normal law is beyond the bounds, the check does not advise one."""
 _MANY_EQUAL = 5
 """A number beyond the bounds that is at least so frequent may stand for a missing value."""
+_ANY_LAW = "; for the mean of numbers of any law: --model normal --lower LOWER --upper UPPER --out-of-bounds recorded"
 DROPPED = "a release drops these records, unless --on-invalid impute:VALUE"
 _FEW_TEXTS = 20
 """The advice lists all texts of a column if there are at most this many."""
@@ -191,8 +198,17 @@ def about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     return f"{which}: --on-invalid {on_invalid} fills them"
 
 
-def about_spread(model: Model, column: NumericColumn, moments: tuple[float, float] | None) -> Iterable[str]:
-    """Yield a sentence if numbers of this mean and variance do not suit the model."""
+def about_spread(
+    model: Model, column: NumericColumn, moments: tuple[float, float] | None, *, grouped: bool = False
+) -> Iterable[str]:
+    """Yield a sentence if numbers of this mean and variance do not suit the model.
+
+    Args:
+        model: the model.
+        column: the bounds of the numbers.
+        moments: their mean and variance; None if they are too few.
+        grouped: whether the release is one by groups, which do not support ``out_of_bounds: recorded``.
+    """
     if moments is None:
         return
     mean, variance = moments
@@ -201,15 +217,34 @@ def about_spread(model: Model, column: NumericColumn, moments: tuple[float, floa
     if expected is None and beyond > _MUCH_BEYOND and getattr(model, "out_of_bounds", "") == "clamp":
         yield (
             f"many numbers are near a bound, and a normal law does not fit them: {100 * beyond:.0f} % of it is beyond "
-            "the bounds, and its mean and spread would be wrong; for numbers of any law: --out-of-bounds recorded"
+            "the bounds, and its mean and spread would be wrong"
+            + ("" if grouped else "; for numbers of any law: --out-of-bounds recorded")
         )
     if expected is not None and variance > _MUCH_MORE * expected > 0.0:
         times = math.sqrt(variance / expected)
         yield (
             f"the variance of the numbers is {variance:.3g}; {model.name} takes it to be {expected:.3g}, so its "
-            f"intervals are up to {times:.1f} times too narrow; for the mean of numbers of any law: --model normal "
-            "--lower LOWER --upper UPPER --out-of-bounds recorded"
+            f"intervals are up to {times:.1f} times too narrow" + ("" if grouped else _ANY_LAW)
         )
+
+
+def about_law(table: Table, profile: ColumnProfile, *, grouped: bool) -> list[str]:
+    """Return a sentence if the numbers of a column do not suit the model that a check would suggest for them.
+
+    Args:
+        table: the file.
+        profile: the profile of the column.
+        grouped: see ``about_spread``.
+    """
+    bounds = {"counts": {"upper": profile.highest}, "numbers": {"lower": profile.lowest, "upper": profile.highest}}
+    kind = kind_of(profile)
+    if kind not in bounds or profile.lowest == profile.highest:
+        return []
+    request = {"model": suggested_model(profile), "domain": bounds[kind], "privacy": {"epsilon": "1"}}
+    model, index = build_spec(request).build_model(), table.names.index(profile.name)
+    column = require_type(model.columns[0], NumericColumn)
+    moments = mean_and_variance(table.scan(), index, column, table.marks(profile.name, POINT))
+    return list(about_spread(model, column, moments, grouped=grouped))
 
 
 def beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int, float, int]) -> list[str]:

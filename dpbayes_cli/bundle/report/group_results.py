@@ -43,13 +43,10 @@ def extreme_groups(
     extremes = []
     for k, (name, mean) in enumerate(zip(parameters, means, strict=True)):
         low, high = groups.quantiles[:, k, 0], groups.quantiles[:, k, 2]
-        above, below = np.flatnonzero(low > mean), np.flatnonzero(high < mean)
-        estimates = groups.means[:, k]
-        high_ones, low_ones = above, below
-        if len(keys) <= MOST_SHOWN:
-            high_ones, low_ones = np.flatnonzero(estimates >= mean), np.flatnonzero(estimates < mean)
-        highest = high_ones[np.argsort(-estimates[high_ones], kind="stable")][:MOST_SHOWN]
-        lowest = low_ones[np.argsort(estimates[low_ones], kind="stable")][:MOST_SHOWN]
+        above, below, estimates = low > mean, high < mean, groups.means[:, k]
+        listed = (estimates >= mean, estimates < mean) if len(keys) <= MOST_SHOWN else (above, below)
+        orders = (np.argsort(sign * estimates, kind="stable") for sign in (-1.0, 1.0))
+        highest, lowest = (order[chosen[order]][:MOST_SHOWN] for order, chosen in zip(orders, listed, strict=True))
         rows = [
             [
                 ExtremeGroup(
@@ -64,7 +61,9 @@ def extreme_groups(
             for chosen in (highest, lowest)
         ]
         extremes.append(
-            ExtremeGroups(parameter=name, n_above=len(above), n_below=len(below), highest=rows[0], lowest=rows[1])
+            ExtremeGroups(
+                parameter=name, n_above=int(above.sum()), n_below=int(below.sum()), highest=rows[0], lowest=rows[1]
+            )
         )
     return extremes
 
