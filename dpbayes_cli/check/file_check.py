@@ -341,4 +341,4 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
     if spec.key_delta is not None and len(indices) == len(model.columns):
         with suppress(SpecError):  # no epsilon is stated yet
             least = price(spec).plan.parameters["key_records"]
-            check.advice.append(remedies.keys_advice(*count_keys(scan, indices, least), least))
+            check.advice.append(remedies.keys_advice(*count_keys(scan, indices, least), least, spec.privacy.unit))

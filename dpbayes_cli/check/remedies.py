@@ -24,6 +24,7 @@ from dpbayes_cli.spec.release_spec import build_spec
 
 if TYPE_CHECKING:
     from dpbayes_cli.check.file_table import Table
+    from dpbayes_cli.spec.option_sections import UnitSection
 
 _YEARS = {
     r"\d{4}-\d{1,2}-\d{1,2}.*": r"s/([0-9]{4})-[0-9]{1,2}-[0-9]{1,2}/\1/g",
@@ -175,12 +176,13 @@ def shell(text: str) -> str:
     return shlex.quote(text)
 
 
-def keys_advice(n_keys: int, n_published: int, least: float) -> str:
+def keys_advice(n_keys: int, n_published: int, least: float, unit: UnitSection | None) -> str:
     """Return a sentence about how many of the keys in the data have enough records."""
-    return (
-        f"{n_published:,} of {n_keys:,} keys have at least {rounded(least, least)} valid records; a release publishes "
-        "about these, and leaves out the others"
-    )
+    enough = f"{n_published:,} of {n_keys:,} keys have at least {rounded(least, least)} valid records"
+    if unit is None:
+        return f"{enough}; a release publishes about these, and leaves out the others"
+    kept = "one record" if unit.max_contributions == 1 else f"{unit.max_contributions} records"
+    return f"{enough}; a release keeps up to {kept} of each {unit.column}, so it publishes some of these, or none"
 
 
 def about_empty(empty: int, invalid: int, on_invalid: str) -> str:

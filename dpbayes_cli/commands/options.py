@@ -58,7 +58,7 @@ def interval_option(function: Command) -> Command:
             raise click.UsageError(f"--interval takes a probability between 0 and 1, such as 0.95; it is {level:g}")
         return level
 
-    text = "Probability of the intervals that are shown [0.9]."
+    text = "Probability of intervals [0.9]; groups have 0.9."
     return click.option("--interval", type=float, default=0.9, metavar="P", callback=check, help=text)(function)
 
 

@@ -234,7 +234,8 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     from dpbayes_cli.ledger.budgets import component_texts
 
     public = json.loads(outcome.document.payload())
-    copied = "release_id account model mechanism statistics bounds structure guarantee results posterior valid_records"
+    copied = "release_id account model mechanism statistics bounds structure guarantee results posterior valid_records "
+    copied += "extreme_groups extreme_larger_groups"
     return {
         **{key: public[key] for key in copied.split() if key in public},
         "bundle": str(outcome.bundle),

@@ -78,15 +78,24 @@ class KeyOption(click.Option):
             "by.values": _parse_keys,
         }
         parse = special.get(key, _parse_list if is_list or key in LISTS else str)
-        switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None} if flag.switch else {}
+        switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None}
+
+        def value_of(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+            """Parse the value; the last one counts, as in other tools, but two columns of keys are no correction."""
+            values = given if isinstance(given, tuple) else (given,)
+            if len(set(values)) > 1:
+                both = ",".join(values)
+                raise click.UsageError(f"{flag.names[0]} is given {len(values)} times; for two levels: --by {both}")
+            return parse(values[0]) if values and values[0] is not None else None
+
         name = _PREFIX + key.replace(".", _DOT)
         super().__init__(
             [*flag.names, name],
             metavar=flag.metavar or None,
             help=f"{flag.text[:1].upper()}{flag.text[1:]}.",
             type=str,
-            callback=lambda _context, _parameter, value: None if value is None else parse(value),
-            **switch,
+            callback=value_of,
+            **(switch if flag.switch else {"multiple": key == "by.column"}),
         )
         self.key, self.group, self.common = key, flag.group, bool(flag.text) and not flag.rare
 

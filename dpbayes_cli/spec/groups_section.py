@@ -100,6 +100,11 @@ def _check_pairs(columns: Sequence[str], keys: Sequence[str], parents: Sequence[
             check_levels(inside)
         except ValueError as mistake:
             raise ValueError(f"within {parent!r}: {mistake}") from None
+    if len(members) == len(keys) > 2 * len(set(keys)):
+        raise ValueError(
+            f"each key of {columns[1]!r} has only one key of {columns[0]!r}: name the smaller groups first, as in "
+            "[county, state]"
+        )
 
 
 def finds_keys(document: Mapping[str, Any]) -> bool:
@@ -201,7 +206,14 @@ def read_keys(path: Path, column: Any) -> list[Any]:
         raise SpecError(f"{str(path)!r} is larger than {_MAX_FILE_BYTES >> 20} MiB", where="by.values")
     if isinstance(column, list | tuple) and len(column) == _MOST_LEVELS:
         return _pairs_in(lines, [str(name) for name in column], str(path))
-    return [_unquoted(key, i) for i, line in enumerate(lines, 1) if (key := line.strip(BLANKS))]
+    stated = [(i, key) for i, line in enumerate(lines, 1) if (key := line.strip(BLANKS))]
+    if stated and all("," in key and not key.startswith('"') for _, key in stated):
+        raise SpecError(
+            f"every line of {str(path)!r} has a comma: it seems to hold a list or several columns",
+            where="by.values",
+            hint='write one key a line; if a key holds a comma, quote it: "Bergen, Norway"',
+        )
+    return [_unquoted(key, i) for i, key in stated]
 
 
 def _unquoted(line: str, number: int) -> str:

@@ -121,7 +121,9 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
             raise _after_the_charge(error) from None
         sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
     else:
-        say(f"release {record.release_id} was drawn on {record.time}: it is shown again, and the data were not opened")
+        say(
+            f"release {record.release_id} was charged on {record.time}: it is shown again, and the data were not opened"
+        )
     document, analyze = _describe(prepared, reservation, sealed)
     target = prepared.out or _default_target(record.release_id)
     digests = place_bundle(document, analyze, target, record.published, say)

@@ -143,9 +143,11 @@ def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], plac
         ("--model gamma-poisson --bounds-epsilon 0.1 --bounds-high 9", 3, "cannot be found privately"),
         ("--model beta-bernoulli --groups absent.txt", 3, "cannot read the keys"),
         ("--model beta-bernoulli --groups twice.txt", 3, "mean the same cell"),
-        ("--model beta-bernoulli --by ward", 4, "ward"),
+        ("--model beta-bernoulli --column ward", 4, "ward"),
         ("--model beta-bernoulli --column hospital", 3, "holds the keys of the groups"),
+        ("--model beta-bernoulli --by ward", 2, "for two levels: --by hospital,ward"),
         ("--model beta-bernoulli --groups header.txt", 3, "the name of the column"),
+        ("--model beta-bernoulli --groups line.txt", 3, "every line of 'line.txt' has a comma"),
     ],
 )
 def test_wrong_requests_are_refused_before_the_charge(
@@ -153,6 +155,7 @@ def test_wrong_requests_are_refused_before_the_charge(
 ) -> None:
     (place / "twice.txt").write_text("7\n07\n")
     (place / "header.txt").write_text("hospital\nh1\n")
+    (place / "line.txt").write_text("h1,h2,h3\n")
     asked = ["--by", "hospital", "--groups", "keys.txt", "--eps", "1", *flags.split()]
     dpbayes("release", "visits.csv", *asked).exits(code, says)
     assert not ledger_path.exists()
@@ -309,7 +312,8 @@ def test_a_bundle_of_counties_within_states_verifies_and_has_a_page(dpbayes: Cli
         ("--groups one.csv", "has no columns county and state"),
         ("--groups ragged.csv", "different numbers of fields"),
         ("--groups twice.csv", "within 'A': '7' and '07' mean the same cell"),
-        ("--by county,county", "name the smaller groups first"),
+        ("--spec county-county.yaml", "name the smaller groups first"),
+        ("--spec state-county.yaml", "each key of 'county' has only one key of 'state'"),
         ("--column state", "holds the keys of the groups"),
         ("--groups private --delta 1e-6", "cannot be found in the data"),
     ],
@@ -320,9 +324,11 @@ def test_wrong_pairs_are_refused_before_the_charge(
     (place / "one.csv").write_text("county\nA1\n")
     (place / "ragged.csv").write_text("county,state\nA1,A\nA2\n")
     (place / "twice.csv").write_text("county,state\n7,A\n7,B\n07,A\n")
-    if "county,county" in flags:
-        (place / "counties.csv").write_text("county\nA1\n")
-    dpbayes("release", "visits.csv", *IN_STATES, *flags.split()).exits(3, says)
+    (place / "county-county.yaml").write_text("by: {column: [county, county], values: [[A1, A1]]}")
+    pairs = "[A, A1], [A, A2], [A, A3], [B, B1], [B, B2]"
+    (place / "state-county.yaml").write_text(f"by: {{column: [state, county], values: [{pairs}]}}")
+    asked = ["--model", "beta-bernoulli", "--eps", "1"] if "--spec" in flags else IN_STATES
+    dpbayes("release", "visits.csv", *asked, *flags.split()).exits(3, says)
     assert not ledger_path.exists()
 
 

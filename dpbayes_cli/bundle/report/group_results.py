@@ -12,6 +12,7 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import ExtremeGroup, ExtremeGroups
 from dpbayes_cli.bundle.files import GroupKey, found_keys, keys_of
 from dpbayes_cli.bundle.group_table import larger_names
+from dpbayes_cli.bundle.report.all_records import overall_sentences
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.stated_request import model_of
@@ -69,7 +70,7 @@ def extreme_groups(
 
 
 def group_sentences(document: ReleaseDocument) -> list[str]:
-    """Return how many groups, and larger groups, are above and below the mean of all groups; empty without groups.
+    """Return what holds over all records, and how many groups are above and below their mean; empty without groups.
 
     If the keys were found in the data, the first sentence says which groups are likely missing.
     """
@@ -83,6 +84,8 @@ def group_sentences(document: ReleaseDocument) -> list[str]:
         if not keys:
             return [f"{origin}, but no key has enough records to be published: a group {about} is likely missing."]
         sentences.append(f"{origin}: a group {about} is likely missing.")
+    else:
+        sentences += overall_sentences(document)
     sentences += _sentences(document.extreme_groups, len(keys), "groups", "90 % interval")
     if not isinstance(document.extreme_larger_groups, UnsetType):
         n_larger = len(larger_names(keys)[0])
@@ -108,10 +111,10 @@ def _name(key: GroupKey) -> str:
 
 def about_files(document: ReleaseDocument) -> str:
     """Return a sentence about the files with all results of groups."""
-    text = "`groups.parquet` holds the posterior of every group."
+    text = "`groups.parquet` holds the posterior of every group"
     if isinstance(document.extreme_larger_groups, UnsetType):
-        return text
-    return f"{text} `larger_groups.parquet` holds that of the mean of every larger group."
+        return f"{text}; `dpbayes predict` prints it as CSV."
+    return f"{text}. `larger_groups.parquet` holds that of the mean of every larger group."
 
 
 def noisy_shares(document: ReleaseDocument, model: Model) -> Floats | None:
@@ -201,8 +204,13 @@ def _tables(
             for group in (*each.highest, *each.lowest[::-1])
         ]
         is_all = len(rows) == n_groups
-        caption = f"{what} {'by' if is_all else 'with the highest and the lowest'} "
-        caption += each.parameter if len(extreme) > 1 else estimate
+        if not is_all:
+            outside = f"{what.lower()} whose intervals exclude the mean"
+            is_cut = each.n_above + each.n_below > len(rows)
+            what_is_listed = f"The highest and the lowest of the {outside}" if is_cut else outside.capitalize()
+        else:
+            what_is_listed = what
+        caption = f"{what_is_listed}, by {each.parameter if len(extreme) > 1 else estimate}"
         columns = [column, each.parameter if len(extreme) > 1 else "mean", "5 %", "95 %", "records"]
         if rows:
             yield ReportTable(caption, columns, rows, len(rows), "" if is_all else file)

@@ -226,7 +226,7 @@ def _groups(document: ReleaseDocument, analysis: Analysis) -> Iterator[DrawnSect
     shares = noisy_shares(document, analysis.model)
     for k in range(min(len(names), _MAX_GROUP_PARAMETERS) if len(groups.means) else 0):
         noisy = None if shares is None else shares[:, k]
-        pictures += group_plots(groups, k, noisy, analysis.marginals[k].mean, pooled=is_pooled(document))
+        pictures += group_plots(groups, k, names[k], noisy, analysis.marginals[k].mean, pooled=is_pooled(document))
     plotted = f"{', '.join(names[:_MAX_GROUP_PARAMETERS])} of {len(names)} parameters are plotted."
     yield DrawnSection(
         "The groups",

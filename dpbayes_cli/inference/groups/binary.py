@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.groups.selection import PublishedSizes
 
 _FEWEST_POINTS, _MOST_POINTS = 256, 1024
-_PAIRS = 8192
+_PAIRS = 65_536
 """Each round computes about ``_PAIRS`` pairs of a group and a point of hyperparameters. So the number of points is
 large if there are few groups: their hyperparameters have wide posteriors, and points cost little."""
 _LEAST_ESS_SHARE = 1.17

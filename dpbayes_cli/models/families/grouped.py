@@ -76,7 +76,7 @@ class GroupedModel(NoisyStatistics):
     """
 
     inference_options: ClassVar[type[InferenceOptions]] = GroupInference  # type: ignore[assignment]
-    not_simulated: ClassVar[str] = "Data sets with groups are not simulated here."
+    not_simulated: ClassVar[str] = "A report does not simulate data sets with groups; `dpbayes plan` does."
 
     base: Groupable
     key_column: str
