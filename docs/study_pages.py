@@ -107,7 +107,8 @@ def write_benchmarks(results: Path) -> None:
         shown = table.read_text(encoding="utf-8").strip("\n")
         about = (
             "CPU and wall seconds of a whole process: a plan for 1,000 records, and an audit with as many records as\n"
-            "it makes up by default; > means that it was stopped after 120 s. The machine did other work at the same time."
+            "it makes up by default; > means that it was stopped after 120 s. The machine did other work at the same "
+            "time."
         )
         blocks["`plan` and `audit`"] = f"`plan` and `audit`\n\n{about}\n\n```text\n{shown}\n```"
     page.write_text("\n\n## ".join([head, *blocks.values()]) + "\n", encoding="utf-8")
