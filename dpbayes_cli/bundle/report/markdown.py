@@ -60,7 +60,7 @@ def _groups(document: ReleaseDocument) -> list[str]:
     sentences, tables = group_sentences(document), extreme_tables(document)
     listed = [text for table in tables for text in (f"{table.caption}:", _table(table))]
     about_file = about_files(document)
-    return ["## The groups", " ".join([*sentences, about_file]), *listed] if sentences else []
+    return ["## The groups", _list([*sentences, about_file]), *listed] if sentences else []
 
 
 def _request(document: ReleaseDocument) -> str:

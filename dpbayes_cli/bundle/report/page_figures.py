@@ -187,11 +187,12 @@ class DrawnSection:
 
     title: str
     pictures: list[Picture]
-    introduction: str = ""  # sentences before the figures
+    introduction: Sequence[str] = ()  # one or more sentences each, before the figures
     left_out: str = ""  # a sentence that says how many of the parts are plotted; empty if all are plotted
     about_file: str = ""  # a sentence about the file with all values; empty if there is no such file
     tables: Sequence[ReportTable] = ()  # tables before the figures
     listed: ReportTable | None = None  # a long table, which readers unfold
+    are_wide: bool = True  # whether the figures are drawings that may be wider than the page
 
 
 def drawn_sections(document: ReleaseDocument, model: Model) -> Iterator[DrawnSection]:
@@ -231,11 +232,12 @@ def _groups(document: ReleaseDocument, analysis: Analysis) -> Iterator[DrawnSect
     yield DrawnSection(
         "The groups",
         pictures,
-        " ".join(group_sentences(document)),
+        group_sentences(document),
         plotted if len(names) > _MAX_GROUP_PARAMETERS else "",
         about_files(document),
         extreme_tables(document),
         all_groups_table(document, groups),
+        are_wide=False,
     )
 
 
@@ -263,7 +265,7 @@ def _draw_states(document: ReleaseDocument, over_time: StatesOverTime) -> DrawnS
     return DrawnSection(
         "The states",
         pictures,
-        "States have no names: they are numbered from 1, and the most frequent state is state 1.",
+        ["States have no names: they are numbered from 1, and the most frequent state is state 1."],
         f"The emissions of the first {MAX_FEATURES} of {n_features} features are plotted."
         if n_features > MAX_FEATURES
         else "",
