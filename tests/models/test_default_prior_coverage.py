@@ -35,7 +35,6 @@ from dpbayes_cli.workflow.pricing import PlannedRelease, price
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-pytestmark = [pytest.mark.slow, pytest.mark.calibration]
 LEAST = 0.85
 FAST = {
     "beta-bernoulli", "beta-geometric", "dirichlet-categorical", "gamma-exponential", "gamma-poisson", "normal-mean",
@@ -149,6 +148,8 @@ def coverage(
     return np.asarray(((low <= truths) & (truths <= high)).mean(axis=0))
 
 
+@pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("name", DOMAINS)
 def test_truths_anywhere_in_the_domain_are_covered(name: str) -> None:
     trials = 1000 if name in FAST else 500 if name in NETWORKS else 200
@@ -157,6 +158,8 @@ def test_truths_anywhere_in_the_domain_are_covered(name: str) -> None:
     assert covered.min() >= LEAST
 
 
+@pytest.mark.slow
+@pytest.mark.calibration
 def test_a_small_hidden_markov_model_is_covered() -> None:
     """States have no names: the emissions and the chances to stay are compared in ascending order."""
     n, rng, low, high = 300, np.random.default_rng(9), [], []
@@ -201,12 +204,27 @@ CORNERS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("invalid", [0.0, 0.03, 0.3])
-@pytest.mark.parametrize("n", [100, 1000, 10_000])
-@pytest.mark.parametrize(("name", "place"), CORNERS)
-def test_truths_at_the_corners_of_the_domain_are_covered(
+STUDY = [(*corner, n, invalid) for corner in CORNERS for n in (100, 1000, 10_000) for invalid in (0.0, 0.03, 0.3)]
+
+
+@pytest.mark.slow
+@pytest.mark.calibration
+@pytest.mark.parametrize(("name", "place", "n", "invalid"), STUDY[::11])
+def test_every_eleventh_corner_of_the_domain_is_covered(
     name: str, place: Any, n: int, invalid: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    check_corner(name, place, n, invalid, monkeypatch)
+
+
+@pytest.mark.calibration_full
+@pytest.mark.parametrize(("name", "place", "n", "invalid"), STUDY)
+def test_every_corner_of_the_domain_is_covered(
+    name: str, place: Any, n: int, invalid: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_corner(name, place, n, invalid, monkeypatch)
+
+
+def check_corner(name: str, place: Any, n: int, invalid: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of valid records is not known: a prior of it that misses n shifts a mean near a bound."""
     if name == "normal-mean":
         monkeypatch.setitem(DOMAINS, name, {**BOUNDS, "variance": (RANGE * place[1]) ** 2})

@@ -185,7 +185,7 @@ FULL_STUDY = [
     if n * epsilon >= 500
 ]
 FULL_STUDY += [replace(cell, loss=CountLoss(20)) for cell in FULL_STUDY if cell.d == 5]
-TENTH = FULL_STUDY[4::10]
+TENTH = FULL_STUDY[4::11]  # 11 shares no factor with the numbers of sizes and epsilons
 
 
 @pytest.mark.slow
