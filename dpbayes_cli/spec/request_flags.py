@@ -85,9 +85,15 @@ FLAGS: dict[str, Flag] = {
     "inference.format": Flag(
         _OUTPUT, ("--samples-format",), "FORMAT", "samples format: parquet [default], csv or netcdf"
     ),
-    "inference.pooling": Flag(_OUTPUT, ("--pooling",), "HOW", rare=True),
-    "inference.spread": Flag(_OUTPUT, ("--spread",), "X", rare=True),
-    "inference.samples_per_group": Flag(_OUTPUT, ("--samples-per-group",), "N", rare=True),
+    "inference.pooling": Flag(
+        _OUTPUT, ("--pooling",), "HOW", "groups learn from each other: partial [default] or none", rare=True
+    ),
+    "inference.spread": Flag(
+        _OUTPUT, ("--spread",), "X", "how much groups may differ, as a multiple of the default [1]", rare=True
+    ),
+    "inference.samples_per_group": Flag(
+        _OUTPUT, ("--samples-per-group",), "N", "posterior samples of each group to write [0]", rare=True
+    ),
     "inference.mcmc_sweeps": Flag(_OUTPUT, ("--mcmc-sweeps",), "N"),
     "inference.state_sampler": Flag(_OUTPUT, ("--state-sampler",), "NAME"),
     "inference.count_prior": Flag(_OUTPUT, ("--count-prior",), "NAME", rare=True),
