@@ -264,7 +264,7 @@ def test_intervals_of_slopes_cover_the_truth(kind: str, d: int, n: int, gaussian
     """Coefficients from the default prior, targets inside their bounds; epsilon 1, or the rho of (1, 1e-6).
 
     If 90 % of all slopes are covered, the share differs from it by more than 4 standard errors, which are computed from
-    independent data sets, in one of 10,000 studies.
+    independent data sets, in one of 10,000 studies. Beside large noise more are covered, and a warning says so.
     """
     ends, rng = {"lower": -1, "upper": 1}, np.random.default_rng(5)
     subject = built({"target": {"column": "y", **ends}, "features": {f"x{i:02}": ends for i in range(d)}})
@@ -287,7 +287,8 @@ def test_intervals_of_slopes_cover_the_truth(kind: str, d: int, n: int, gaussian
     low, high = np.quantile(draws, [0.05, 0.95], axis=1)
     covered = ((low <= truths) & (truths <= high)).mean(axis=1)
     print(f"\n{kind} {d} {n}: {covered.mean():.3f} +- {covered.std() / trials**0.5:.3f}")
-    assert covered.mean() == pytest.approx(0.9, abs=4.0 * max(covered.std(), 0.13) / trials**0.5)
+    error, is_told = 4.0 * max(covered.std(), 0.13) / trials**0.5, subject.known_miscalibration(noise, n)
+    assert 0.9 - error < covered.mean() < (0.99 if is_told else 0.9 + error)
 
 
 @pytest.mark.parametrize("gaussian", [True, pytest.param(False, marks=pytest.mark.slow)])
