@@ -174,6 +174,12 @@ def test_the_variance_must_be_known() -> None:
     assert refused.value.where == "domain.variance"
 
 
+def test_a_variance_too_small_for_exact_draws_is_refused() -> None:
+    with pytest.raises(SpecError, match="the variance is too small") as refused:
+        plan_of(Ops(), model(1, 1e-12), **request())
+    assert refused.value.where == "domain.variance"
+
+
 @pytest.mark.slow
 def test_lines_of_abalone_are_drawn_and_planned(dpbayes: Cli, place: Path) -> None:
     """At epsilon 3 the law of a prediction at length 0.5 is about 0.7 rings wide; least squares say 9.6: nine sds."""
