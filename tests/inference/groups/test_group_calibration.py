@@ -117,7 +117,7 @@ def flat_sizes(
 @pytest.mark.calibration
 @pytest.mark.parametrize(
     ("mistaken", "cell", "n_studies"),
-    [(plug_in, Cell(20.0, 1.0, 2), 500), (flat_sizes, Cell(5.0, 0.5, 2), 60)],
+    [(plug_in, Cell(5.0, 3.0, 2), 400), (flat_sizes, Cell(5.0, 0.5, 2), 60)],
     ids=["plug-in", "flat sizes"],
 )
 def test_wrong_hyperparameters_are_noticed(
@@ -125,7 +125,8 @@ def test_wrong_hyperparameters_are_noticed(
 ) -> None:
     """The study of the groups' probabilities alone notices them, without the ranks of the hyperparameters.
 
-    Coverage varies by .2 between studies, so 500 are needed to notice that plugged-in hyperparameters cover too little.
+    Plugged-in hyperparameters cover .82 of the groups. Coverage varies by .19 between studies, so of 400 studies the mean
+    is below its bound of .853 in more than 999 of 1,000 cases.
     """
     cell.with_its_prior(monkeypatch)
     monkeypatch.setattr(grouped_counts, "infer_binary", mistaken)
