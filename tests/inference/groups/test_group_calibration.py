@@ -125,8 +125,8 @@ def test_wrong_hyperparameters_are_noticed(
 ) -> None:
     """The study of the groups' probabilities alone notices them, without the ranks of the hyperparameters.
 
-    Plugged-in hyperparameters cover .82 of the groups. Coverage varies by .19 between studies, so of 400 studies the mean
-    is below its bound of .853 in more than 999 of 1,000 cases.
+    Plugged-in hyperparameters cover .82 of the groups. Coverage varies by .19 between studies, so the mean of 400
+    studies is below its bound of .853 in more than 999 of 1,000 cases.
     """
     cell.with_its_prior(monkeypatch)
     monkeypatch.setattr(grouped_counts, "infer_binary", mistaken)
