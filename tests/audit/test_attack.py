@@ -152,7 +152,7 @@ NOISE, BLACK_BOX = "draws of discrete-laplace noise", "but epsilon is at least"
 COIN = ("laplace", "beta-bernoulli", 4000)
 BUGS: list[tuple[Any, str, Callable[[Any], Any], tuple[str, str, int], list[str], bool]] = [
     (DiscreteLaplace, "release", halve_noise, COIN, [NOISE, BLACK_BOX], False),
-    (DiscreteLaplace, "release", share_noise, ("laplace", "dirichlet-categorical", 2000), [BLACK_BOX], False),
+    (DiscreteLaplace, "release", share_noise, ("laplace", "beta-bernoulli", 16_000), [BLACK_BOX], False),
     (Ops, "release", leak_a_count, ("ops", "dirichlet-categorical", 1000),
      ["released values, given the random draws"], True),
     (BetaBernoulli, "statistic", halve_sensitivity, COIN, ["L1 sensitivity", "largest log ratio"], False),
