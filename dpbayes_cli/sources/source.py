@@ -125,7 +125,7 @@ class Source(ABC):
         try:
             with closing(blocks):
                 reader.read(TextRecords(block, coders) for block in blocks)
-        except DpbayesError:
+        except (DpbayesError, BrokenPipeError):  # a reader may print records, and whoever reads these may stop
             raise
         except Exception:  # noqa: BLE001 - its text might quote a cell
             raise unreadable() from None
