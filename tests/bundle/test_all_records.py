@@ -12,7 +12,6 @@ import pytest
 from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGroups
 from dpbayes_cli.bundle.report import all_records
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.model import Model
 from dpbayes_cli.spec.release_spec import build_spec
 
 COUNTS = {"model": "beta-bernoulli"}
@@ -22,12 +21,12 @@ CATEGORIES = {"model": "dirichlet-categorical", "domain": {"categories": ["a", "
 SIZES = (30, 300)
 
 
-def model_of(request: dict[str, Any]) -> Model:
+def model_of(request: dict[str, Any]) -> Any:  # a model of groups
     by = {"column": "g", "values": ["x", "y"]}
     return build_spec({**request, "column": "v", "by": by, "privacy": {"epsilon": "1"}}).build_model()
 
 
-def exact_integers(model: Model, values: list[list[float]]) -> list[int]:
+def exact_integers(model: Any, values: list[list[float]]) -> list[int]:
     """The statistic of groups with these values; of categories, the values are indices."""
     column, rows = model.columns[-1], []
     for each in values:

@@ -79,7 +79,8 @@ def _means(groups: ReleasedGroups, model: Model, sd: float) -> tuple[Floats, Flo
         n_parameters = len(model.group_parameters)
         return np.clip(shares[:n_parameters], 0.0, 1.0), errors[:n_parameters]
     n = float(totals[-1]) * (2.0 if model.sums_squares else 1.0)
-    if not getattr(model, "base", model).has_linear_mean or float(totals[-1]) < _LEAST_RATIO * error:
+    of_group = getattr(model, "base", None)
+    if of_group is None or not of_group.has_linear_mean or float(totals[-1]) < _LEAST_RATIO * error:
         return None
     place, half = float(totals[0]) / n, (column.upper - column.lower) / 2.0
     slope = place * (2.0 if model.sums_squares else 1.0)
