@@ -182,7 +182,7 @@ def keys_advice(n_keys: int, n_published: int, least: float, unit: UnitSection |
     if unit is None:
         return f"{enough}; a release publishes about these, and leaves out the others"
     kept = "one record" if unit.max_contributions == 1 else f"{unit.max_contributions} records"
-    return f"{enough}; a release keeps up to {kept} of each {unit.column}, so it publishes some of these, or none"
+    return f"{enough}; a release keeps up to {kept} of each {unit.column}, so it publishes about these, or fewer"
 
 
 def about_empty(empty: int, invalid: int, on_invalid: str) -> str:

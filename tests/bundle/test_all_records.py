@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGroups
 from dpbayes_cli.bundle.report import all_records
@@ -49,7 +50,9 @@ def sentences(
     monkeypatch.setattr(all_records, "is_pooled", lambda document: True)
     mean = ParameterSummary(mean=over_groups, sd=0.01, q05=over_groups - 0.02, q50=over_groups, q95=over_groups + 0.02)
     groups = ReleasedGroups(components=list(model.component_names), values=integers, noise_scale=scale)
-    document: Any = SimpleNamespace(mechanism="laplace", groups=groups, posterior={"mean": mean})
+    document: Any = SimpleNamespace(
+        mechanism="laplace", groups=groups, posterior={"mean": mean}, extreme_larger_groups=UNSET
+    )
     return list(all_records.overall_sentences(document))
 
 

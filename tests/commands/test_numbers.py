@@ -73,7 +73,8 @@ def test_every_model_of_numbers_is_released_and_inferred_again(dpbayes: Cli, bod
     printed = release(dpbayes, bodies, spec).json
     assert list(printed["posterior"]) == MODELS[model][1]
     document = json.loads(Path("out/release.json").read_text())
-    assert all("the noise can hide" in warning for warning in document["inference"]["warnings"])
+    told = "the noise can hide" if model == "multivariate-normal" else "no warning"
+    assert all(told in warning for warning in document["inference"]["warnings"])
     assert [item["name"] for item in document["statistics"]][-1] == "valid"
     again = release(dpbayes, bodies, spec).json
     assert again["replayed"]

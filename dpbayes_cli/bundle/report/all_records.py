@@ -29,7 +29,10 @@ _LEAST_RATIO = 5.0
 
 
 def overall_sentences(document: ReleaseDocument) -> Iterator[str]:
-    """Yield a sentence about all records of groups with listed keys, and a warning if the mean over groups differs."""
+    """Yield a sentence about all records of groups with listed keys, and a note if the mean over groups differs.
+
+    Within larger groups there is no note: their mean gives each larger group the same weight, and differs for this, too.
+    """
     groups, model = document.groups, model_of(document)
     if isinstance(groups, UnsetType) or not groups.values:
         return
@@ -40,9 +43,8 @@ def overall_sentences(document: ReleaseDocument) -> Iterator[str]:
     estimates, errors = means
     low, high = estimates - _NORMAL_QUANTILE * errors, estimates + _NORMAL_QUANTILE * errors
     write, shown, is_apart = percent if model.main_fact.is_share else rounded, [], False
-    for k, (name, overall) in enumerate(zip(model.group_parameters, document.posterior.values(), strict=False)):
-        if k == len(estimates):
-            break
+    names = model.group_parameters[: len(estimates)]
+    for k, (name, overall) in enumerate(zip(names, document.posterior.values(), strict=False)):
         number, *ends = (write(float(x), float(high[k] - low[k])) for x in (estimates[k], low[k], high[k]))
         of = f"{name} " if len(estimates) > 1 else ""
         shown.append(f"{of}{number} ({ends[0]} to {ends[1]})")
@@ -52,7 +54,7 @@ def overall_sentences(document: ReleaseDocument) -> Iterator[str]:
         f"In all records of the groups together, where large groups count more: {', '.join(shown)}, with a 90 % "
         "interval for the noise alone."
     )
-    if is_apart and is_pooled(document):
+    if is_apart and is_pooled(document) and isinstance(document.extreme_larger_groups, UnsetType):
         yield (
             "NOTE: that is outside the interval of the mean over groups, so groups with many records seem to differ "
             "from groups with few. The model takes them to be alike: the mean over groups and the estimates of small "
