@@ -31,7 +31,7 @@ _LEAST_RATIO = 5.0
 def overall_sentences(document: ReleaseDocument) -> Iterator[str]:
     """Yield a sentence about all records of groups with listed keys, and a note if the mean over groups differs.
 
-    Within larger groups there is no note: their mean gives each larger group the same weight, and differs for this, too.
+    Within larger groups there is no note: the mean gives each larger group the same weight, so it differs anyway.
     """
     groups, model = document.groups, model_of(document)
     if isinstance(groups, UnsetType) or not groups.values:

@@ -210,11 +210,10 @@ def test_the_full_study_is_calibrated(cell: Cell) -> None:
 @pytest.mark.calibration_full
 @pytest.mark.parametrize("loss", [LogisticLoss(), ProbitLoss(), CountLoss(20)], ids=["logistic", "probit", "poisson"])
 def test_default_priors_cover_with_few_records(loss: CurvedLoss) -> None:
-    """If all coverages are .9, one of 15 coefficients falls below .82 by chance in 1 of 500 runs, and a mean in none."""
+    """If all coverages are .9, one of the 15 coefficients falls below .85 by chance in 1 of 8 studies; a fixed seed."""
     result = study(Cell("mixed", 3, 300, 1.0, loss), 200, 900)
     print(loss, result, result.covered.mean(axis=0))
-    assert result.covered.mean() >= 0.85
-    assert result.covered.mean(axis=0).min() >= 0.82
+    assert result.covered.mean(axis=0).min() >= 0.85
 
 
 @pytest.mark.slow
