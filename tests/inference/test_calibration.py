@@ -1,7 +1,7 @@
 """Simulation-based calibration: theta from the prior, data, release, posterior; the rank of theta must be uniform.
 
 Each cell is (model, regime, n, epsilon). A cell fails without reason with probability 1e-6. The naive posterior must
-fail where noise matters, which shows that the test can see a miscalibration. ``-m slow`` runs ten times the trials.
+fail where noise matters, which shows that the test can see a miscalibration. Long runs have ten times the trials.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.conftest import often
+from tests.conftest import eleventh, often
 from tests.plans import plan_of
 from tests.statistical import assert_not_uniform, assert_uniform
 
@@ -96,8 +96,7 @@ def test_noise_aware_posteriors_are_calibrated(name: str, complete: bool, n: int
     assert_calibrated(name, complete, n, epsilon)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "complete", "n", "epsilon"), CELLS)
+@pytest.mark.parametrize(("name", "complete", "n", "epsilon"), eleventh(CELLS))
 def test_noise_aware_posteriors_are_calibrated_in_a_long_run(name: str, complete: bool, n: int, epsilon: str) -> None:
     assert_calibrated(name, complete, n, epsilon, trials=10 * TRIALS)
 

@@ -9,6 +9,7 @@ seeds are fixed.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
-from tests.conftest import often
+from tests.conftest import eleventh, often
 from tests.inference.sum_cells import (
     EPSILONS,
     FALSE_FAIL,
@@ -206,26 +207,26 @@ def test_the_kernel_moves(case: str) -> None:
     assert float((after.variances != variances).mean()) > 0.99
 
 
+RHOS = ("0.0001", "0.01", "1")
 OF_CHAINS: list[tuple[str, Outside]] = [
     ("normal", "clamp"), ("normal", "drop"), ("multivariate-normal", "clamp"), ("gamma-exponential", "drop"),
     ("normal-mean", "drop"), ("gamma-poisson", "drop"), ("beta-geometric", "drop"),
 ]  # fmt: skip
 
-ALL = [(complete, n, epsilon) for complete in (True, False) for n in SIZES for epsilon in EPSILONS]
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("complete", "n", "epsilon"), ALL)
-@pytest.mark.parametrize(("name", "outside"), OF_CHAINS)
+@pytest.mark.parametrize(
+    ("name", "outside", "complete", "n", "epsilon"),
+    eleventh((*model, *cell) for model in OF_CHAINS for cell in itertools.product((True, False), SIZES, EPSILONS)),
+)
 def test_chains_are_calibrated_in_every_cell(name: str, outside: Outside, complete: bool, n: int, epsilon: str) -> None:
     """1,000 trials."""
     assert_calibrated(chain_ranks(simulate(models(outside)[name], complete, n, epsilon, 1000)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rho", ["0.0001", "0.01", "1"])
-@pytest.mark.parametrize("complete", [True, False])
-@pytest.mark.parametrize(("name", "outside"), OF_CHAINS)
+@pytest.mark.parametrize(
+    ("name", "outside", "complete", "rho"),
+    eleventh((*model, *cell) for model in OF_CHAINS for cell in itertools.product((True, False), RHOS)),
+)
 def test_chains_are_calibrated_under_gaussian_noise(name: str, outside: Outside, complete: bool, rho: str) -> None:
     assert_calibrated(chain_ranks(simulate(models(outside)[name], complete, 300, rho, gaussian=True)))
 
