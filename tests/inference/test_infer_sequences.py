@@ -39,7 +39,7 @@ def test_regimes_are_found_and_the_posterior_knows_the_noise() -> None:
     observation = seen(counts, 15.0, rng)
     off = {}
     for method in ("noise-aware", "naive"):
-        posterior = infer_sequences(observation, method, 400, rng, Effort(mcmc_sweeps=100))
+        posterior = infer_sequences(observation, method, 400, rng, Effort(mcmc_sweeps=300))
         assert posterior.states is not None
         likely = posterior.states.argmax(axis=2)
         swap = (likely == states).mean() < 0.5
