@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 from dpbayes_cli.core.record_law import ScalarLaw
 
@@ -132,8 +132,6 @@ def parameter_moments(
 
 
 def draw_coordinates(domain: tuple[float, float], center: Floats, spread: Floats, rng: np.random.Generator) -> Floats:
-    """Draw the coordinate of a new group for each pair of center and spread, shape (n,)."""
-    from scipy.stats import truncnorm
-
-    low, high = (domain[0] - center) / spread, (domain[1] - center) / spread
-    return np.asarray(truncnorm.rvs(low, high, center, spread, size=len(center), random_state=rng))
+    """Draw the coordinate of a new group for each pair of center and spread, shape (n,); centers are in the domain."""
+    low, high = (ndtr((end - center) / spread) for end in domain)
+    return np.clip(center + spread * ndtri(low + (high - low) * rng.random(len(center))), *domain)
