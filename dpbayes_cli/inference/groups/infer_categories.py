@@ -158,7 +158,7 @@ def _sample(
     some = np.unique(np.linspace(0, len(observed) - 1, min(len(observed), _MOST_GROUPS)).astype(np.int64))
 
     def log_density(points: Floats, counts: CategoryCounts) -> Floats:
-        result = prior.log_density(points) + [counts.log_likelihood(law) for law in prior.laws(points)]
+        result = prior.log_density(points) + map_parts(counts.log_likelihood, prior.laws(points))
         if published is not None:
             result = result - len(counts) * published.log_probability(*prior.values(points)[1:])
         return np.nan_to_num(result, nan=-1e300, neginf=-1e300)
