@@ -49,13 +49,13 @@ def often(cases: Iterable[Any], every: int, *, several: bool = False) -> list[An
     ]
 
 
-def eleventh(cases: Iterable[tuple[Any, ...]], first: int = 0) -> list[Any]:
-    """Return the cases of a study of calibration: the slow tests run every eleventh, ``calibration_full`` the others.
+def seldom(cases: Iterable[tuple[Any, ...]], every: int = 11) -> list[Any]:
+    """Return the cases of a study, of which the slow tests run one in so many, and ``calibration_full`` the others.
 
     Eleven shares no factor with the numbers of models, sizes and epsilons, so that all of them occur.
     """
-    tenth, others = [pytest.mark.calibration, pytest.mark.slow], [pytest.mark.calibration_full]
-    return [pytest.param(*case, marks=others if (i - first) % 11 else tenth) for i, case in enumerate(cases)]
+    few, others = [pytest.mark.calibration, pytest.mark.slow], [pytest.mark.calibration_full]
+    return [pytest.param(*case, marks=others if i % every else few) for i, case in enumerate(cases)]
 
 
 def files_of(directory: str | Path) -> dict[str, bytes]:

@@ -25,7 +25,7 @@ from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.conftest import eleventh, often
+from tests.conftest import often, seldom
 from tests.plans import plan_of
 from tests.statistical import assert_not_uniform, assert_uniform
 
@@ -96,7 +96,7 @@ def test_noise_aware_posteriors_are_calibrated(name: str, complete: bool, n: int
     assert_calibrated(name, complete, n, epsilon)
 
 
-@pytest.mark.parametrize(("name", "complete", "n", "epsilon"), eleventh(CELLS))
+@pytest.mark.parametrize(("name", "complete", "n", "epsilon"), seldom(CELLS))
 def test_noise_aware_posteriors_are_calibrated_in_a_long_run(name: str, complete: bool, n: int, epsilon: str) -> None:
     assert_calibrated(name, complete, n, epsilon, trials=10 * TRIALS)
 

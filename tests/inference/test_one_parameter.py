@@ -27,7 +27,7 @@ from dpbayes_cli.models.families.number_families import NumberFamily, NumberLaw
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
-from tests.conftest import eleventh, often
+from tests.conftest import often, seldom
 from tests.inference.sum_cells import (
     EPSILONS,
     SIZES,
@@ -334,7 +334,7 @@ def test_posteriors_are_calibrated(name: str, n: int, epsilon: str, outside: Out
 
 
 @pytest.mark.parametrize(
-    ("name", "epsilon", "n", "complete"), eleventh(itertools.product(NAMES, EPSILONS, SIZES, (True, False)))
+    ("name", "epsilon", "n", "complete"), seldom(itertools.product(NAMES, EPSILONS, SIZES, (True, False)))
 )
 def test_posteriors_are_calibrated_in_a_long_run(name: str, epsilon: str, n: int, complete: bool) -> None:
     """3,000 trials; 200 if the number of records is not known, which is slow."""

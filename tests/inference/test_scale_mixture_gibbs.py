@@ -23,7 +23,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
-from tests.conftest import eleventh, often
+from tests.conftest import often, seldom
 from tests.inference.sum_cells import (
     EPSILONS,
     FALSE_FAIL,
@@ -216,7 +216,7 @@ OF_CHAINS: list[tuple[str, Outside]] = [
 
 @pytest.mark.parametrize(
     ("name", "outside", "complete", "n", "epsilon"),
-    eleventh((*model, *cell) for model in OF_CHAINS for cell in itertools.product((True, False), SIZES, EPSILONS)),
+    seldom((*model, *cell) for model in OF_CHAINS for cell in itertools.product((True, False), SIZES, EPSILONS)),
 )
 def test_chains_are_calibrated_in_every_cell(name: str, outside: Outside, complete: bool, n: int, epsilon: str) -> None:
     """1,000 trials."""
@@ -225,7 +225,7 @@ def test_chains_are_calibrated_in_every_cell(name: str, outside: Outside, comple
 
 @pytest.mark.parametrize(
     ("name", "outside", "complete", "rho"),
-    eleventh((*model, *cell) for model in OF_CHAINS for cell in itertools.product((True, False), RHOS)),
+    seldom((*model, *cell) for model in OF_CHAINS for cell in itertools.product((True, False), RHOS)),
 )
 def test_chains_are_calibrated_under_gaussian_noise(name: str, outside: Outside, complete: bool, rho: str) -> None:
     assert_calibrated(chain_ranks(simulate(models(outside)[name], complete, 300, rho, gaussian=True)))

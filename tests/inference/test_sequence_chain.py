@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from dpbayes_cli.inference.sequences.state_paths import draw_paths, transition_c
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.conftest import seldom
 from tests.statistical import assert_follows
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 from tests.inference.test_state_paths import code, log_dirichlet, paths
 
 SIZES = (2, 3)
+NOISES: list[NoiseLaw] = [DiscreteLaplace(1.0), DiscreteLaplace(30.0), DiscreteGaussian(6.0)]
 
 
 def observation_of(counts: list[Integers], noise: NoiseLaw | None, *, complete: bool = True) -> NoisySequences:
@@ -151,15 +154,13 @@ def joint_p_values(noise: NoiseLaw, size: int, *, complete: bool) -> Floats:
 
 
 @pytest.mark.usefixtures("often")
-@pytest.mark.slow
-@pytest.mark.parametrize("complete", [True, False])
-@pytest.mark.parametrize("noise", [DiscreteLaplace(1.0), DiscreteLaplace(30.0), DiscreteGaussian(6.0)], ids=str)
+@pytest.mark.parametrize(("noise", "complete"), seldom(itertools.product(NOISES, (True, False)), 3))
 def test_sweeps_keep_the_joint_law(noise: NoiseLaw, complete: bool) -> None:
     """3,000 draws each, 14 features; false-fail 1e-6 each."""
     assert joint_p_values(noise, 3000, complete=complete).min() > 1e-6
 
 
-@pytest.mark.parametrize("noise", [DiscreteLaplace(1.0), DiscreteLaplace(30.0), DiscreteGaussian(6.0)], ids=str)
+@pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_the_interpolated_likelihood_is_the_sum_over_cells(noise: NoiseLaw) -> None:
     """Over the whole range of the polynomials, and outside; 10 random states of chains."""
     rng = np.random.default_rng(7)
