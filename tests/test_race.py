@@ -40,7 +40,7 @@ def on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("on", ["sqlite", "postgres"], indirect=True)
 @pytest.mark.usefixtures("on")
 def test_eight_processes_share_a_budget(mode: str, dpbayes: Cli, coin: Path, place: Path) -> None:
-    releases = 50
+    releases = 24
     dpbayes("budget", "open", "coin", "--eps", f"{releases * 0.02:.2f}")
     workers = [
         subprocess.Popen([sys.executable, "-c", LOOP, str(i), mode], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
