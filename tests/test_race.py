@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -63,9 +64,9 @@ def test_racing_for_the_same_release_draws_it_once(coin: Path, place: Path, dpba
     command = [sys.executable, "-m", "dpbayes_cli", "release", coin.name, "--model", "beta-bernoulli", "--eps", "1",
                "--json", "-q", "--out"]  # fmt: skip
     racers = [subprocess.Popen([*command, f"out-{i % 3}"], stdout=subprocess.PIPE) for i in range(8)]
-    outputs = [racer.communicate(timeout=120)[0] for racer in racers]
+    outputs = [json.loads(racer.communicate(timeout=120)[0]) for racer in racers]
     assert [racer.returncode for racer in racers] == [0] * 8
-    assert len({output.split(b'"posterior"')[1].split(b'"replayed"')[0] for output in outputs}) == 1
+    assert [output["posterior"] for output in outputs] == [outputs[0]["posterior"]] * 8
     bundles = [{path.name: path.read_bytes() for path in bundle.iterdir()} for bundle in sorted(place.glob("out-*"))]
     assert len(bundles) == 3
     assert bundles[0] == bundles[1] == bundles[2]

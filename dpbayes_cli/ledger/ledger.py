@@ -121,11 +121,12 @@ class Ledger(VerifiedChain):
     def preview(self, charge: Charge) -> Preview:
         """Return what ``reserve`` would do, or raise the ``BudgetError`` that it would raise; change nothing."""
         with ExitStack() as held:
-            if self.storage.exists:
-                _, state = held.enter_context(self.anchored.reading())
-            else:
-                state = self.state()
+            if not (exists := self.storage.exists):
                 self._check_beginning(charge)
+                state = self.state()
+                exists = state.lookup is not None  # another process has just created the ledger
+            if exists:
+                _, state = held.enter_context(self.anchored.reading())
             account, opened = charging.paying_account(state, charge)
             label, known = charging.find_release(state, account, charge)
             release_id = release_id_of(account.name, label)

@@ -211,6 +211,16 @@ def test_a_preview_changes_nothing_and_agrees_with_the_charge(ledger: Ledger, st
     assert stored.contents() == before
 
 
+def test_a_preview_reads_a_ledger_that_another_process_has_just_created(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.reserve(charge("1"))
+    answers = iter([False])  # of the question whether there is a ledger
+    monkeypatch.setattr(type(ledger.storage), "exists", property(lambda _: next(answers, True)))
+    assert ledger.preview(charge("0.5", label="next")).remaining == {"epsilon": Decimal("1.5")}
+
+
+
 @pytest.mark.parametrize(
     "statement",
     [
