@@ -164,14 +164,21 @@ class Simulation(ABC):
 
 
 def run_in_time(
-    simulation: Simulation, trials: int | None, most: int, seconds: float, progress: Progress | None = None
+    simulation: Simulation,
+    trials: int | None,
+    most: int,
+    seconds: float,
+    progress: Progress | None = None,
+    least: int = 2,
 ) -> Trials:
     """Simulate a stated number of releases, or as many as time allows.
 
     Args:
-        trials: the number of releases; if None, as many as time allows, at least two.
+        trials: the number of releases; if None, as many as time allows.
         most: the largest number of releases if ``trials`` is None.
         seconds: the CPU time that the simulation may take if ``trials`` is None.
+        progress: called with the finished fraction.
+        least: the smallest number of releases if ``trials`` is None, however long they take.
     """
     started, done = process_time(), None
     wanted = most if trials is None else trials
@@ -187,7 +194,7 @@ def run_in_time(
         size = min(wanted - len(done), simulation.most_at_once)
         if trials is None:
             left = _CAUTION * (seconds - (now - started))
-            size = min(size, int(left / max((now - before) / len(batch), 1e-6)))
+            size = min(size, max(least - len(done), int(left / max((now - before) / len(batch), 1e-6))))
         if size <= 0:
             return done
 

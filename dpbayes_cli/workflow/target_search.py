@@ -32,7 +32,9 @@ _POWERS = {"epsilon": 2.0, "rho": 1.0, "mu": 2.0}
 _NEAR = math.log(1.05), math.log(1.3), math.log(1.3)
 """How close, on a logarithmic scale, a simulated cost must be to the result and to the ends of its interval."""
 _STEPS, _MAX_STEPS = 3, 6
-"""The search reserves time for the first number of costs, and tries at most the second."""
+"""The search reserves time for the first number of costs, and tries at most the second if time is left."""
+_FEWEST_TRIALS = 40
+"""A search that is short of time continues with fewer data sets, but at least so many."""
 _PATIENCE, _PATIENCE_FOR_GROUPS = 2.6, 1.0
 """A search may take this many times as long as a plan."""
 _NO_PLAN = 1e150
@@ -90,6 +92,10 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
     Raises:
         SpecError: the request cannot be priced or simulated even at the largest cost, or it has no cost to choose.
     """
+    import numpy as np
+
+    from dpbayes_cli.workflow.simulated_releases import run_in_time
+
     key = next((name for name in ("rho", "mu") if name in document.get("privacy", {})), "epsilon")
     patience = _PATIENCE if document.get("by") is None else _PATIENCE_FOR_GROUPS
     limit, ends = LIMITS[key], process_time() + patience * effort.seconds
@@ -104,7 +110,7 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
         simulation.widths_only = cost < limit
         return simulation
 
-    at_limit, seconds = _most_trials(simulation_at, limit, effort, ends)
+    at_limit = _most_trials(simulation_at, limit, effort, ends)
     trials, simulation = len(at_limit), simulation_at(limit)
 
     def sizes(drawn: Trials, prefix: str = "") -> Floats:
@@ -119,10 +125,13 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
         return result
     measured, cost = {limit: sizes(at_limit)}, _FIRST_COST
     for step in range(_MAX_STEPS):
+        seconds = (ends - process_time()) / (_STEPS - 1)
         try:
-            measured[cost] = sizes(_all(simulation_at(cost), trials))
+            widths = sizes(run_in_time(simulation_at(cost), effort.trials, trials, seconds, least=_FEWEST_TRIALS))
         except SpecError:  # there is no plan at so small a cost
-            measured[cost] = measured[limit] * 0.0 + _NO_PLAN
+            widths = np.full(trials, _NO_PLAN)
+        trials = len(widths)
+        measured = {each: values[:trials] for each, values in {**measured, cost: widths}.items()}
         estimate = quantile_with_interval(smallest_costs(measured, target.value, _POWERS[key]), target.share)
         if effort.progress:
             effort.progress((step + 1) / _MAX_STEPS)
@@ -133,10 +142,12 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
             if all(abs(math.log(each / other)) > near for other in measured)
         )
         cost = next(far, 0.0)
-        if not cost or (effort.trials is None and process_time() + seconds > ends):
+        if not cost or (effort.trials is None and step + 1 >= _STEPS and process_time() > ends):
             break
     value = _ROUND_UP.create_decimal(repr(wanted[0]))
-    return replace(result, value=value, low=estimate[1], high=estimate[2] if estimate[2] <= limit else None)
+    return replace(
+        result, trials=trials, value=value, low=estimate[1], high=estimate[2] if estimate[2] <= limit else None
+    )
 
 
 def _refuse_reached_by_prior(simulation: Simulation, target: WidthTarget) -> None:
@@ -155,24 +166,20 @@ def _refuse_reached_by_prior(simulation: Simulation, target: WidthTarget) -> Non
     )
 
 
-def _all(simulation: Simulation, trials: int) -> Trials:
-    from dpbayes_cli.workflow.simulated_releases import run_in_time
-
-    return run_in_time(simulation, trials, trials, 0.0)
-
-
 def _most_trials(
     simulation_at: Callable[[float], Simulation], limit: float, effort: SimulationEffort, ends: float
-) -> tuple[Trials, float]:
-    """Return simulated releases at the largest cost, as many as time allows at each cost, and their CPU time."""
+) -> Trials:
+    """Return simulated releases at the largest cost, as many as time allows at each cost."""
+    from dpbayes_cli.workflow.simulated_releases import run_in_time
+
     trials = effort.trials or 1  # the first release is slow, because it imports libraries
     while True:
         started = process_time()
-        drawn = _all(simulation_at(limit), trials)
+        drawn = run_in_time(simulation_at(limit), trials, trials, 0.0)
         seconds = process_time() - started
         affordable = min(int((ends - process_time()) * trials / (_STEPS * max(seconds, 1e-6))), MAX_TRIALS)
         if effort.trials is not None or (trials > 1 and affordable < 1.3 * trials):
-            return drawn, seconds
+            return drawn
         trials = max(affordable, 2)
 
 
