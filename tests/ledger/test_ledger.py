@@ -220,7 +220,6 @@ def test_a_preview_reads_a_ledger_that_another_process_has_just_created(
     assert ledger.preview(charge("0.5", label="next")).remaining == {"epsilon": Decimal("1.5")}
 
 
-
 @pytest.mark.parametrize(
     "statement",
     [

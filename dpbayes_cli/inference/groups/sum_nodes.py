@@ -25,6 +25,8 @@ _WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
 """The window of sizes ends where the noise is exp(-16) times less likely than zero noise, and contains sizes within
 four noise scales of the noisy size."""
 _TABLE_POINTS = 2049
+_MOST_MOVED = 0.3
+"""A parabola takes at most this share of the weights of its outer nodes; a node may be the outer node of two."""
 _MOST_PARTS = 12
 """A gap between nodes of sizes is divided into at most this many parts."""
 _COMMON, _LOCAL, _FEW_COMMON = 18, 21, 5
@@ -98,8 +100,9 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
 def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
     """Return log weights of the nodes, so that sums over nodes replace sums over all sizes.
 
-    The sum over all sizes of the probability of the noisy size, times a function that is linear between nodes, is the
-    sum over nodes of weight times function. Repeated nodes share a weight, or have the weight zero.
+    The sum over all sizes of the probability of the noisy size, times a function, is the sum over nodes of weight times
+    function. The function may be a parabola near each node; it may be linear if the gaps between nodes differ so much
+    that parabolas would give negative weights. Repeated nodes share a weight, or have the weight zero.
 
     Args:
         noise, steps, observed: see ``number_nodes``.
@@ -107,8 +110,7 @@ def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: F
     """
     gaps = np.diff(numbers, axis=1)
     parts = np.clip(gaps, 1.0, _MOST_PARTS)
-    left = np.zeros_like(gaps)
-    right = np.zeros_like(gaps)
+    left, right, bend = np.zeros((3, *gaps.shape))
     ends = log_noise_of_size(noise, steps, observed, numbers)
     nearest = np.clip(observed / steps, numbers[:, 0], numbers[:, -1])[:, None]  # it may be between nodes
     largest = log_noise_of_size(noise, steps, observed, nearest)
@@ -118,9 +120,24 @@ def log_size_weights(noise: NoiseLaw, steps: float, observed: Floats, numbers: F
         terms *= np.where(i > parts, 0.0, np.where((i == 0) | (i == parts), 0.5, 1.0)) * gaps / parts
         left += (1.0 - share) * terms
         right += share * terms
+        bend += share * (1.0 - share) * terms
     weights = np.zeros_like(numbers)
     weights[:, :-1] += left
     weights[:, 1:] += right
+    bend *= gaps**2
+    # each gap has the mean of the parabolas through its two ends and the node before, and the node after
+    is_whole = (gaps[:, :-1] > 0.0) & (gaps[:, 1:] > 0.0)
+    before, after = np.where(is_whole, gaps[:, :-1], 1.0), np.where(is_whole, gaps[:, 1:], 1.0)
+    n_parabolas = np.zeros_like(gaps)
+    n_parabolas[:, :-1] += is_whole
+    n_parabolas[:, 1:] += is_whole
+    bend /= np.maximum(n_parabolas, 1.0)
+    moved = is_whole * (bend[:, :-1] + bend[:, 1:])
+    from_left, from_right = before * (before + after), after * (before + after)
+    moved = np.minimum(moved, _MOST_MOVED * np.minimum(weights[:, :-2] * from_left, weights[:, 2:] * from_right))
+    weights[:, 1:-1] += moved / (before * after)
+    weights[:, :-2] -= moved / from_left
+    weights[:, 2:] -= moved / from_right
     for end in (0, -1):
         weights[:, end] += 0.5 * np.exp(ends[:, end] - largest[:, 0])
     with np.errstate(divide="ignore"):
