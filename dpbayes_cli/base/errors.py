@@ -174,8 +174,9 @@ class Interrupted(BaseException):
 
 def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
     """Return the allowed word that is nearest to a word; None if none is near."""
-    close = get_close_matches(word, sorted(allowed), n=1, cutoff=0.5)
-    return close[0] if close else None
+    words = {each.casefold(): each for each in sorted(allowed)}
+    close = get_close_matches(word.casefold(), words, n=1, cutoff=0.5)
+    return words[close[0]] if close else None
 
 
 def amounts_text(amounts: Mapping[str, object], *, up: bool | None = None) -> str:

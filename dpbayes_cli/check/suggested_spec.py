@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,7 @@ from dpbayes_cli.check.file_layout import FileLayout
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.registry import model_names, model_type
+from dpbayes_cli.spec.account_name import plain_name
 from dpbayes_cli.spec.foreign_options import pair_of
 from dpbayes_cli.spec.public_reasons import unconfirmed_value
 from dpbayes_cli.spec.yaml_reader import parse_yaml
@@ -183,7 +185,9 @@ def release_command(data: str, suggestion: str) -> list[str]:
     source = {key: value for key, value in spec.get("source", {}).items() if key != "header"}
     protection = {key: value for key, value in spec["privacy"].items() if key != "epsilon"}
     groups = {"by": spec["by"]["column"], "groups": "FILE"} if "by" in spec else {}
-    flags = {"model": spec["model"], "column": spec["column"], **source, **values, **groups, **protection, "eps": 1}
+    account = {key: spec[key] for key in ("dataset",) if key in spec}
+    flags = {"model": spec["model"], "column": spec["column"], **source, **values, **groups, **protection}
+    flags |= {**account, "eps": 1}
     shown = {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in flags.items()}
     return [
         f"dpbayes release {shlex.quote(data)}{' --no-header' * ('header' in spec.get('source', {}))}",
@@ -258,6 +262,9 @@ def _body(
     kept: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> list[str]:
     document: dict[str, Any] = {"model": model.name, "data": _yaml(file), **_section("source", source)}
+    stem = Path(file).name.split(".")[0]
+    if stem != plain_name(stem):  # the account cannot have the name of the file
+        document["dataset"] = plain_name(stem) or "NAME"
     if model.column_names is Model.column_names:
         document["column"] = _yaml(column)
     costs = {key.removeprefix("privacy."): text for key, text in pair_of({"model": model.name})[1].first_spec.items()}

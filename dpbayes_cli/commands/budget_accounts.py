@@ -86,7 +86,7 @@ def open_(
     If ACCOUNT is open already with the same total, the command does nothing.
     """
     from dpbayes_cli.privacy.neighbors import Neighbors
-    from dpbayes_cli.spec.release_spec import check_name
+    from dpbayes_cli.spec.account_name import check_name
 
     try:
         check_name(account)
@@ -149,7 +149,7 @@ def limit(
     more than the total. The tool does not check who runs a release: anyone can give any analyst's name.
     """
     from dpbayes_cli.ledger.limits import limit_entry
-    from dpbayes_cli.spec.release_spec import check_name
+    from dpbayes_cli.spec.account_name import check_name
 
     try:
         check_name(analyst)

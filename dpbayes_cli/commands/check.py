@@ -162,7 +162,8 @@ def _show(data: str, check: FileCheck) -> None:
         for line in check.suggestion.splitlines():
             emit(f"  {line}")
         if parts := release_command(data, check.suggestion):
-            emit("or without a spec, with public knowledge in place of capitals:")
+            is_complete = not any(f"--{key} {key.upper()}" in parts for key in ("lower", "upper"))
+            emit(f"or without a spec{'' if is_complete else ', with public knowledge in place of capitals'}:")
             emit_document("  " + _command_lines(parts))
         if len(check.columns) > 1:
             emit(f"for another column: dpbayes check {shlex.quote(data)} --column NAME")

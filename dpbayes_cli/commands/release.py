@@ -252,8 +252,8 @@ def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None
     if outcome.is_stale:
         drawn = f"release {outcome.document.release_id} was drawn on {outcome.document.created}"
         print_message(
-            f"WARNING: the data changed after {drawn}: this is the earlier result; --fresh or --release-id NAME makes "
-            "a new draw, which is charged"
+            f"WARNING: the data were saved again after {drawn}: this is the earlier result; --fresh or --release-id "
+            "NAME makes a new draw, which is charged"
         )
     if as_json:
         emit_json(_document(outcome))

@@ -189,7 +189,7 @@ def run(
             shown = "shown again" if outcome.replayed else "released"
             emit(f"{each.label}: {shown}, in {outcome.bundle}")
         if outcome.is_stale:
-            say(f"{each.label}: the data changed after this release was drawn; this is the earlier result")
+            say(f"{each.label}: the data were saved again after this release was drawn; this is the earlier result")
         for line in warnings_before(outcome.document):
             if line.startswith("WARNING"):
                 print_message(f"{each.label}: {line.replace('`', '')}")

@@ -30,8 +30,9 @@ from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import Claim, GridPoint, PointOutcome, Results, in_words
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.account_name import check_name
 from dpbayes_cli.spec.convert_section import Exact, convert_section
-from dpbayes_cli.spec.release_spec import build_spec, check_name
+from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import BudgetError
-from dpbayes_cli.ledger.budgets import Budget, GaussianBudget, PureBudget, component_texts, order_of
+from dpbayes_cli.ledger.budget_remedy import budget_remedy
+from dpbayes_cli.ledger.budgets import Budget, component_texts
 from dpbayes_cli.ledger.charge_text import charge_text
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_open, restatement
@@ -19,7 +20,7 @@ from dpbayes_cli.ledger.process_identity import is_running, this_process
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.replay import record_layout
 from dpbayes_cli.ledger.state import Account, State
-from dpbayes_cli.ledger.union_budget import TOTAL_WITH_DELTA, default_budget
+from dpbayes_cli.ledger.union_budget import default_budget
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -244,7 +245,7 @@ def check_fits(state: State, account: Account, charge: Charge, label: str) -> No
                 (release.release_id, f"{charge_text(release.guarantee)} on {release.time}")
                 for release in state.charged(account, last=_MAX_LISTED)
             ],
-            hint=_remedy(account, charge.guarantee, missing),
+            hint=budget_remedy(account, charge.guarantee, missing),
         )
 
 
@@ -283,36 +284,6 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
             hint=f"ask for less, or raise the limit: dpbayes budget limit {name} {analyst} "
             f"{limit.budget.options('LIMIT', missing)} --reason TEXT",
         )
-
-
-def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
-    if all(amount.is_finite() for amount in missing.values()):
-        if account.opened:
-            command = f"dpbayes budget amend {account.name} {account.budget.options('TOTAL', missing)} --reason TEXT"
-            return f"ask for less, or raise the total: {command}"
-        return f"ask for less, or open the account with a larger total: {opening_command(account, 'TOTAL')}"
-    if account.budget.kind == PureBudget.kind:
-        opening = f"dpbayes budget open {account.name} {TOTAL_WITH_DELTA}"
-        if account.opened:
-            return (
-                f"this account counts in pure epsilon for good, and {charge_text(guarantee)} has none: use a mechanism "
-                "with a pure epsilon, without --delta, if the model has one (dpbayes mechanisms lists them). For data "
-                "that no account has paid for yet, open one that pays for both kinds before the first release: "
-                f"dpbayes budget open NAME {TOTAL_WITH_DELTA}"
-            )
-        return f"{charge_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
-    orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
-    if guarantee.order_max.is_finite() and orders:
-        needed = min(orders)
-        factor = (needed - 1) / (guarantee.order_max - 1)
-        return (
-            f"the Renyi divergence is infinite at order {guarantee.order_max:.6g} and above, and this account needs a "
-            f"finite one at order {needed:f}: take prior parameters that are more than {factor:.4g} times as large"
-        )
-    only = ""
-    if account.budget.kind == GaussianBudget.kind:
-        only = " (only a pure epsilon or a mu has one; state the cost of gaussian with --mu)"
-    return f"{charge_text(guarantee)} has no finite cost in {account.budget.notion}, which this account uses{only}"
 
 
 def _abandoned_draws(state: State, account: Account, base: str, charge: Charge) -> Iterator[ReleaseRecord]:

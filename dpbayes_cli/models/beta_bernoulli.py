@@ -42,7 +42,8 @@ class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
         if (self.success is None) != (self.failure is None):
             raise ValueError(
                 "state both success and failure, such as --success 2 --failure 1, or neither; by default they are 1 "
-                "and 0, or yes and no"
+                "and 0, or yes and no; if the column has more than two texts, dirichlet-categorical gives the share of "
+                "each"
             )
         check_levels(self.levels)
 

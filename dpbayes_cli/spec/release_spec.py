@@ -1,7 +1,6 @@
 """The typed spec of a release: a YAML file and the flags of the command line taken together."""
 
 import itertools
-import re
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -22,6 +21,7 @@ from dpbayes_cli.core.private_tree import PrivateTree
 from dpbayes_cli.core.registry import check_supports, mechanism_type, model_type
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.account_name import check_name
 from dpbayes_cli.spec.bounds_section import BoundsSection, domain_between
 from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.foreign_options import find_foreign_options, inference_options, pair_of
@@ -34,7 +34,6 @@ from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.spec.structure_section import StructureSection, choice_fields, domain_with_tree, private_section
 from dpbayes_cli.spec.version_1 import canonical_request, find_renamed_keys
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
 _MOST_NUMBERS = 250_000_000
 """The largest number of values in all samples together: this many values take 2 GB of memory."""
@@ -44,14 +43,6 @@ _OUTSIDE = ("data", "dataset", "records")
 """Keys of a spec that are not part of the request; ``public_reasons`` is not part of it either."""
 _READ_BY = ("engine", "master")
 """Keys of the source that name the engine; they are not part of the request: all engines give the same integers."""
-
-
-def check_name(name: str) -> None:
-    """Raise ``ValueError`` if the name of an account is not a plain word of at most 100 characters."""
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"{name!r} is not a valid name; expected a letter or digit, then up to 99 letters, digits, '.', '_' or '-'"
-        )
 
 
 class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):

@@ -19,9 +19,10 @@ from dpbayes_cli.base.numeric import decimal_text, parse_decimal
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.ledger.schedule_budget import labels_of
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon
+from dpbayes_cli.spec.account_name import check_name
 from dpbayes_cli.spec.convert_section import Exact, convert_section, exact_number
 from dpbayes_cli.spec.groups_section import read_release_file
-from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, check_name
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 _MOST_RELEASES = 20_000

@@ -78,7 +78,8 @@ def found_sentence(cost: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> s
     )
     if cost.nonprivate <= target.value:
         return f"{text} Use more records or another mechanism (--compare)."
-    return f"{text} You need at least {(cost.nonprivate / target.value) ** 2:.2g} times as many records."
+    factor = (cost.nonprivate / target.value) ** 2
+    return f"{text} You need {f'at least {factor:.2g} times as many' if factor >= 1.1 else 'more'} records."
 
 
 def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str:
@@ -87,6 +88,7 @@ def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str
         error, sd = (size_text(each, is_share) for each in (interval.sd, expected.nonprivate_sd))
         return f"expect an estimate of {name} about {error} from the truth; without privacy it would be {sd}."
     width, plain = size_text(interval.width.median, is_share), size_text(interval.nonprivate_width, is_share, "")
+    plain = plain if interval.nonprivate_width < interval.width.median else "about the same"  # by chance wider
     low, high = (size_text(each, is_share, "") for each in (interval.width.low, interval.width.high))
     most = size_text(interval.width_9_in_10, is_share, "")
     released = planned.plan is not None and planned.plan.final_step.draws

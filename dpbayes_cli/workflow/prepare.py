@@ -20,7 +20,8 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import Location
-from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
+from dpbayes_cli.spec.account_name import check_name
+from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import former_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release_data import ReleaseData

@@ -114,6 +114,8 @@ class Simulation(ABC):
         self.model: Model = planned.model
         self.data_rng, self.release_rng = np.random.default_rng(seed).spawn(2)
         names = self.model.parameters
+        if len(of_text := [name for name in names if name.endswith(f"[{parameter}]")]) == 1:
+            parameter = of_text[0]
         if parameter is not None and parameter not in names:
             message = f"the model has no parameter {parameter!r}"
             raise SpecError(message, where="--parameter", hint=nearest(parameter, names))

@@ -448,7 +448,7 @@ def test_the_release_that_check_prints_is_right(place: Path, dpbayes: Cli) -> No
         "nr;birth;weight\n" + "1;full term;3.5\n2;too early;2.1\n3;full term;3.1\n" * 40
     )
     shown = dpbayes("check", "my-births.csv", "--column", "birth").exits(0).out
-    _, line = shown.split("in place of capitals:\n")
+    _, line = shown.split("or without a spec:\n")
     line = line.partition("\nfor another")[0].replace("\\\n", "")
     released = dpbayes(*shlex.split(line)[1:], "--json").exits(0).json
     assert 0.4 < released["posterior"]["theta"]["mean"] < 0.9, "false-fail rate below 1e-9"

@@ -13,7 +13,7 @@ from dpbayes_cli.commands import release
 from tests.conftest import Cli
 
 RATE = ["--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
-CHANGED = "WARNING: the data changed after release "
+CHANGED = "WARNING: the data were saved again after release "
 
 
 def touch(path: Path, seconds: float) -> None:

@@ -104,7 +104,7 @@ def test_naive_bayes_has_a_target_two_variables_and_no_parents() -> None:
         ({"a": "1", "b": "1", "cc": "1"}, "prior.concentration", "there is no variable 'cc'", "allowed: a, b"),
         ({"a": "1"}, "prior.concentration", "no concentration for 'b'", ""),
         ({"a": "1", "b": {"p": "1", "q": "1"}}, "prior.concentration.b", "no concentration for 'r'", ""),
-        ({"a": "1", "b": {"p": "1", "q": "1", "r": "1", "Q": "1"}}, "prior.concentration.b", "no value 'Q'", "allowed"),
+        ({"a": "1", "b": {"p": "1", "q": "1", "r": "1", "Q": "1"}}, "prior.concentration.b", "no value 'Q'", "'q'"),
         ({"a": "0", "b": "1"}, "prior.concentration.a", "expected a number of at least 0.000001", ""),
         ({"a": "1", "b": {"p": "-1"}}, "prior.concentration.b.p", "expected a number of at least 0.000001", ""),
     ],

@@ -80,6 +80,8 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
     remaining = share_without_noise(document, name)
     if remaining is None or name not in shown.ends or facts[0].of_samples is not None:
         return ""
+    if validity_warning(document).startswith("WARNING"):  # the prior may make up most of the width
+        return ""
     which = "the width of the first interval" if len(facts) > 1 else "the width of this interval"
     if remaining > 0.99:
         return f"The noise for privacy makes up less than 1 % of {which}."

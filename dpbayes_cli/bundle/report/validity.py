@@ -111,15 +111,17 @@ def _remedy(document: ReleaseDocument) -> str:
     between = ", or " if any("," in each for each in described) else " or "
     expected = f"Valid cells hold {between.join(described)}. " if is_listed else ""
     keys = ["groups"] if document.spec.get("by") else []
-    keys += [key for section in ("domain", "source") for key in document.spec.get(section, {}) if key in _FLAGS]
-    stated = ", ".join(f"--{key}" for key in keys)
+    stated = document.spec["domain"] | document.spec.get("source", {})
+    bounds = {"lower", "upper"} if stated.get("out_of_bounds", "clamp") == "clamp" else set()
+    keys += [key for key in stated if key in _FLAGS and key not in bounds]
+    flags = ", ".join(f"--{key}" for key in keys)
     encoding = (
         ""
         if str(document.spec).isascii()
         else " If the file is not UTF-8, cells with letters such as ä cannot be read."
     )
     return (
-        f"{expected}{FOR_CUSTODIANS[1:]} shows the cells that cannot be read; these flags set what is valid: {stated}."
+        f"{expected}{FOR_CUSTODIANS[1:]} shows the cells that cannot be read; these flags set what is valid: {flags}."
         f" Empty cells are invalid, too; to fill them: --on-invalid impute:VALUE.{encoding}"
     )
 

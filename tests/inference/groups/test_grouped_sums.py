@@ -275,7 +275,7 @@ def test_wide_noise_leaves_the_likelihood_of_the_law_of_sizes(scale: float) -> N
     """The sum over a few nodes is that over all sizes; functions linear between nodes are off by 2 nats."""
     noise, rng = DiscreteLaplace(scale * 10), np.random.default_rng(3)
     sizes = rng.integers(0, 40, 1000)
-    observed = 10.0 * sizes + noise.simulate(rng, 1000)
+    observed = (10.0 * sizes + noise.simulate(rng, 1000)).astype(np.float64)
     laws = np.array([[3.0, 1.5], [3.1, 1.5], [2.9, 1.5], [3.0, 0.5]])
     nodes = number_nodes(noise, 10.0, observed, laws)
     everything = np.tile(np.arange(600.0), (1000, 1))
