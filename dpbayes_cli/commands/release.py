@@ -235,7 +235,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
 
     public = json.loads(outcome.document.payload())
     copied = "release_id account model mechanism statistics bounds structure guarantee results posterior valid_records "
-    copied += "extreme_groups extreme_larger_groups"
+    copied += "extreme_groups extreme_larger_groups effects"
     return {
         **{key: public[key] for key in copied.split() if key in public},
         "bundle": str(outcome.bundle),

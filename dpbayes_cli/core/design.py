@@ -138,6 +138,8 @@ class Design:
             column, own = feature.column, slice(first, first + len(feature.names))
             if isinstance(column, NumericColumn):
                 step = 10.0 ** round(math.log10((column.upper - column.lower) / 10.0))
+                if (column.lower, column.upper) == (0.0, 1.0):  # most likely no and yes
+                    step = 1.0
                 contrasts.append(Contrast(column.role, f"{step:g}", "", own, first, None, step / feature.reach))
             else:
                 for i in range(1, len(column.levels)):

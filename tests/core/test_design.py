@@ -191,3 +191,10 @@ def test_repeated_column_names_are_refused() -> None:
     check_names(("a", "b=c"))
     with pytest.raises(ValueError, match="'b=c'"):
         check_names(("b=c", "a", "b=c"))
+
+
+def test_a_number_from_0_to_1_is_compared_over_its_whole_range() -> None:
+    """Others by a step near a tenth of their range."""
+    bounds = {"smoke": (0.0, 1.0), "age": (18.0, 90.0), "share": (0.0, 0.5)}
+    features = tuple(Feature(NumericColumn(name, *ends, 1 << 16)) for name, ends in bounds.items())
+    assert [each.name for each in Design(features).contrasts] == ["smoke + 1", "age + 10", "share + 0.1"]
