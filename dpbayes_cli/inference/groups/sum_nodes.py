@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_SIZE_NODES, _SIZE_CANDIDATES = 17, 200
+_SIZE_NODES, _SIZE_CANDIDATES = 21, 200
 _NEAR_NOISY_SIZE = np.linspace(-8.0, 8.0, 65)
 """Distances of candidates from the noisy size, in noise scales."""
 _SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])
@@ -25,7 +25,7 @@ _WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
 """The window of sizes ends where the noise is exp(-16) times less likely than zero noise, and contains sizes within
 four noise scales of the noisy size."""
 _TABLE_POINTS = 2049
-_MOST_MOVED = 0.3
+_MOST_MOVED = 0.45
 """A parabola takes at most this share of the weights of its outer nodes; a node may be the outer node of two."""
 _MOST_PARTS = 12
 """A gap between nodes of sizes is divided into at most this many parts."""
@@ -37,8 +37,9 @@ _TAIL_OFFSETS = np.array([2.4, 3.0, 3.6, 4.3, 5.2])
 """Distances of nodes from the mean, in standard deviations, where the posterior may fall fast between other nodes."""
 _OUTSIDE = (0.02, 0.1, 0.4)
 """Places of nodes outside the core, as shares of the distance from the core to an end of the domain."""
-_MONITOR_POWER = 0.25
-"""The density of nodes is proportional to this power of the posterior density, so that nodes reach into its tails."""
+_SIZE_POWER, _MONITOR_POWER = 0.28, 0.25
+"""The density of nodes of sizes, and of coordinates, is proportional to this power of the posterior density, so that
+nodes reach into its tails."""
 _TINY = 1e-9
 
 
@@ -87,7 +88,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
     table = np.expm1(np.linspace(0.0, np.log1p(high.max()), _TABLE_POINTS))
     sizes = np.logaddexp.reduce([log_sizes(table, *law) for law in zip(mean, shape, strict=True)])
     log_weight = log_noise_of_size(noise, steps, steps * seen, candidates) + np.interp(candidates, table, sizes)
-    monitor = np.exp(_MONITOR_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
+    monitor = np.exp(_SIZE_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
     nodes = np.rint(distribute_evenly(candidates, monitor, _SIZE_NODES, 0.1))
     kink = np.clip(seen, low, high)[:, None]
     smallest = np.minimum(low[:, None] + _SMALLEST, high[:, None])
