@@ -52,7 +52,7 @@ _BLOCK = 2048
 _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
 _FEWEST_POINTS, _MOST_POINTS = 64, 4096
-_LEAST_ESS_SHARE = 0.5
+_LEAST_ESS_SHARE, _LEAST_SPREAD, _MOST_NATS = 0.5, 1e-3, 50.0
 _AROUND = np.array([[0.0, 0.0], [2.0, 0.0], [-2.0, 0.0], [0.0, -2.0]])
 """Added to the mean of (log mean, log shape) of the sizes, in standard deviations."""
 _ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
@@ -104,8 +104,25 @@ def refit_sums(fit: SumFit, observation: NoisyGroups, rng: np.random.Generator, 
     some = part_of(observation, _MOST_FITTED)
     fit = extend_fit(fit, some, fit.sample.thin(_REFINING_POINTS, rng))
     size = int(np.clip(share * _MAX_EVALUATIONS // len(some.observed), _FEWEST_POINTS, _MOST_POINTS))
-    starts = (fit.sample.weights @ fit.sample.points)[None]
-    return replace(fit, sample=sample_density(fit.likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng))
+    log_posterior, least_ess = fit.likelihood.log_posterior, _LEAST_ESS_SHARE * size
+    center = fit.sample.weights @ fit.sample.points
+    if fit.pooling == "none":
+        return replace(fit, sample=sample_density(log_posterior, center[None], size, least_ess, rng))
+    # the spread may be nearly zero: the density of its log has a flat tail there, but that of plus or minus the spread
+    # falls like a normal density
+    unit = math.sqrt(float(fit.sample.weights @ np.exp(2.0 * fit.sample.points[:, 1])))
+
+    def in_logs(points: Floats) -> Floats:
+        spread = unit * np.maximum(np.sinh(np.minimum(np.abs(points[:, 1]), _MOST_NATS)), _LEAST_SPREAD)
+        return np.column_stack([points[:, 0], np.log(spread), points[:, 2:]])
+
+    def log_density(points: Floats) -> Floats:
+        logs = in_logs(points)
+        return log_posterior(logs) - logs[:, 1] + np.log(np.cosh(np.minimum(np.abs(points[:, 1]), _MOST_NATS)))
+
+    start = np.array([[center[0], math.asinh(math.exp(center[1]) / unit), *center[2:]]])
+    sample = sample_density(log_density, start, size, least_ess, rng)
+    return replace(fit, sample=replace(sample, points=in_logs(sample.points)))
 
 
 def part_of(observation: NoisyGroups, most: int) -> NoisyGroups:

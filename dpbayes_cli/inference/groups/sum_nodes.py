@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_SIZE_NODES, _SIZE_CANDIDATES = 21, 200
+_SIZE_NODES, _MORE_SIZE_NODES, _SIZE_CANDIDATES = 21, 50, 200
+"""More nodes are used if the noise is wider than the law of the sizes: the window is then much wider, too."""
 _NEAR_NOISY_SIZE = np.linspace(-8.0, 8.0, 65)
 """Distances of candidates from the noisy size, in noise scales."""
 _SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])
@@ -89,7 +90,8 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats, 
     sizes = np.logaddexp.reduce([log_sizes(table, *law) for law in zip(mean, shape, strict=True)])
     log_weight = log_noise_of_size(noise, steps, steps * seen, candidates) + np.interp(candidates, table, sizes)
     monitor = np.exp(_SIZE_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
-    nodes = np.rint(distribute_evenly(candidates, monitor, _SIZE_NODES, 0.1))
+    count = _SIZE_NODES if scale <= sd.max() else _MORE_SIZE_NODES
+    nodes = np.rint(distribute_evenly(candidates, monitor, count, 0.1))
     kink = np.clip(seen, low, high)[:, None]
     smallest = np.minimum(low[:, None] + _SMALLEST, high[:, None])
     nodes = np.sort(np.concatenate([nodes, kink, smallest], axis=1), axis=1)
