@@ -54,7 +54,7 @@ def seldom(cases: Iterable[tuple[Any, ...]], every: int = 11) -> list[Any]:
 
     Eleven shares no factor with the numbers of models, sizes and epsilons, so that all of them occur.
     """
-    few, others = [pytest.mark.calibration, pytest.mark.slow], [pytest.mark.calibration_full]
+    few, others = pytest.mark.slow, pytest.mark.calibration_full
     return [pytest.param(*case, marks=others if i % every else few) for i, case in enumerate(cases)]
 
 

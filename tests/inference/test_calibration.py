@@ -96,6 +96,7 @@ def test_noise_aware_posteriors_are_calibrated(name: str, complete: bool, n: int
     assert_calibrated(name, complete, n, epsilon)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(("name", "complete", "n", "epsilon"), seldom(CELLS))
 def test_noise_aware_posteriors_are_calibrated_in_a_long_run(name: str, complete: bool, n: int, epsilon: str) -> None:
     assert_calibrated(name, complete, n, epsilon, trials=10 * TRIALS)

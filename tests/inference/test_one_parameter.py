@@ -333,6 +333,7 @@ def test_posteriors_are_calibrated(name: str, n: int, epsilon: str, outside: Out
     assert_calibrated(exact_ranks(simulate(models(outside)[name], True, n, epsilon)))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("name", "epsilon", "n", "complete"), seldom(itertools.product(NAMES, EPSILONS, SIZES, (True, False)))
 )

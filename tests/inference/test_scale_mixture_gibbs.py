@@ -214,6 +214,7 @@ OF_CHAINS: list[tuple[str, Outside]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("name", "outside", "complete", "n", "epsilon"),
     seldom((*model, *cell) for model in OF_CHAINS for cell in itertools.product((True, False), SIZES, EPSILONS)),
@@ -223,6 +224,7 @@ def test_chains_are_calibrated_in_every_cell(name: str, outside: Outside, comple
     assert_calibrated(chain_ranks(simulate(models(outside)[name], complete, n, epsilon, 1000)))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("name", "outside", "complete", "rho"),
     seldom((*model, *cell) for model in OF_CHAINS for cell in itertools.product((True, False), RHOS)),

@@ -154,6 +154,7 @@ def joint_p_values(noise: NoiseLaw, size: int, *, complete: bool) -> Floats:
 
 
 @pytest.mark.usefixtures("often")
+@pytest.mark.calibration
 @pytest.mark.parametrize(("noise", "complete"), seldom(itertools.product(NOISES, (True, False)), 3))
 def test_sweeps_keep_the_joint_law(noise: NoiseLaw, complete: bool) -> None:
     """3,000 draws each, 14 features; false-fail 1e-6 each."""

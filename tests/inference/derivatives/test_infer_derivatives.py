@@ -192,10 +192,10 @@ TENTH = FULL_STUDY[4::11]  # 11 shares no factor with the numbers of sizes and e
 @pytest.mark.calibration
 @pytest.mark.parametrize("cell", TENTH, ids=str)
 def test_a_tenth_of_the_study_is_calibrated(cell: Cell) -> None:
-    """The coverage of 24 data sets has a standard error of about .025; .80 and .99 are four away from .9."""
-    result = study(cell, 24, 1000 + FULL_STUDY.index(cell))
+    """The coverage of 12 data sets has a standard error of about .035; .76 is four away from .9."""
+    result = study(cell, 12, 1000 + FULL_STUDY.index(cell))
     print(cell, result)
-    assert 0.80 <= result.covered.mean() <= 0.99
+    assert 0.76 <= result.covered.mean() < 1.0
 
 
 @pytest.mark.calibration_full
