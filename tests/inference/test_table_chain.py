@@ -30,6 +30,7 @@ def by_table(chain: TableChain) -> list[Array]:
     return [part.reshape(-1, *table.observed.shape) for part, table in zip(parts, TINY, strict=True)]
 
 
+@pytest.mark.slow
 def test_the_counts_have_the_enumerated_law() -> None:
     """The counts of every table at the end of many chains: independent draws.
 

@@ -61,6 +61,7 @@ def larger_coverage(posterior: GroupedPosterior, study: Study) -> float:
     return coverage(posterior.larger.quantiles[:, 0], study.means)
 
 
+@pytest.mark.slow
 def test_hyperparameters_and_larger_groups_agree_with_quadrature() -> None:
     observed, parents = np.array([[2, 3], [-1, 5], [4, 1], [6, 3]]), np.array([0, 1, 0, 1])
     law, sample = infer_nested_counts(
