@@ -103,8 +103,9 @@ def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals 
     shown = intervals or stored_intervals(document)
     stated = {} if isinstance(document.effects, UnsetType) else document.effects
     samples, rows = shown.samples, []
-    for effect in model.effects if stated else ():
-        each = stated[effect.name]
+    for effect in model.effects:
+        if (each := stated.get(effect.name)) is None:
+            continue
         ends: Sequence[float | None] = (each.q05, each.q50, each.q95)
         if samples is not None:
             ends = np.quantile(effect.of_samples(samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
