@@ -9,7 +9,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 def plain_name(name: str) -> str:
     """Return a valid name that is like a text; empty if there is none."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")[:100]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip("._-")[:100]
 
 
 def check_name(name: str) -> None:

@@ -112,16 +112,16 @@ def _remedy(document: ReleaseDocument) -> str:
     expected = f"Valid cells hold {between.join(described)}. " if is_listed else ""
     keys = ["groups"] if document.spec.get("by") else []
     stated = document.spec["domain"] | document.spec.get("source", {})
-    bounds = {"lower", "upper"} if stated.get("out_of_bounds", "clamp") == "clamp" else set()
+    bounds = set() if stated.get("out_of_bounds") == "drop" else {"lower", "upper"}  # else no number is invalid
     keys += [key for key in stated if key in _FLAGS and key not in bounds]
-    flags = ", ".join(f"--{key}" for key in keys)
+    flags = f"; these flags set what is valid: {', '.join(f'--{key}' for key in keys)}" if keys else ""
     encoding = (
         ""
         if str(document.spec).isascii()
         else " If the file is not UTF-8, cells with letters such as ä cannot be read."
     )
     return (
-        f"{expected}{FOR_CUSTODIANS[1:]} shows the cells that cannot be read; these flags set what is valid: {flags}."
+        f"{expected}{FOR_CUSTODIANS[1:]} shows the cells that cannot be read{flags}."
         f" Empty cells are invalid, too; to fill them: --on-invalid impute:VALUE.{encoding}"
     )
 

@@ -52,7 +52,9 @@ _BLOCK = 2048
 _MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
 _FEWEST_POINTS, _MOST_POINTS = 64, 4096
-_LEAST_ESS_SHARE, _LEAST_SPREAD, _MOST_NATS = 0.5, 1e-3, 50.0
+_LEAST_ESS_SHARE = 0.5
+_LEAST_SPREAD, _MOST_NATS = 1e-3, 50.0
+"""The least spread that is drawn, in units of its root mean square, and the log of about the largest."""
 _AROUND = np.array([[0.0, 0.0], [2.0, 0.0], [-2.0, 0.0], [0.0, -2.0]])
 """Added to the mean of (log mean, log shape) of the sizes, in standard deviations."""
 _ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
