@@ -1,4 +1,4 @@
-"""Noisy Newton: noisy gradients and Hessians of a log likelihood at a few public points."""
+"""Noisy Newton: noisy gradients and Hessians of a log likelihood at two public points."""
 
 from __future__ import annotations
 
@@ -27,20 +27,18 @@ from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
-SHARES = tuple(
-    (Fraction(gradient, 100), Fraction(hessian, 100)) for gradient, hessian in ((5, 3), (8, 4), (10, 5), (45, 20))
-)
+SHARES = tuple((Fraction(gradient, 100), Fraction(hessian, 100)) for gradient, hessian in ((25, 10), (45, 20)))
 """The shares of mu^2 that the gradient and the Hessian of each round get."""
 _MAX_WIDTH = 300
-"""The largest number of columns of the design: four rounds then release 181,800 numbers."""
+"""The largest number of columns of the design: two rounds then release 90,900 numbers."""
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 
 class NoisyNewton(Mechanism):
-    """Release noisy gradients and Hessians of the log likelihood at four public points.
+    """Release noisy gradients and Hessians of the log likelihood at two public points.
 
-    The first point is public; for two classes it is zero. Each other point is an estimate from the noisy numbers of the
-    rounds before it.
+    The first point is public; for two classes it is zero. The second point is an estimate from the noisy numbers of the
+    first round. More points would each be measured worse: in simulations, four told less, but for the largest data.
 
     Privacy: mu-Gaussian differential privacy. Each round is a rounded Gaussian mechanism on an integer statistic, whose
         sensitivity is the same at every point; see ``sensitivities``. Points are post-processing. Under adaptive
@@ -53,7 +51,7 @@ class NoisyNewton(Mechanism):
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1", "delta": "1e-6"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Sums over the records of the gradient and of the Hessian of the log likelihood at four public "
+        releases="Sums over the records of the gradient and of the Hessian of the log likelihood at two public "
         "points, with independent Gaussian noise on every number, and the points. Posterior samples under any prior "
         "precision, and any other analysis of these numbers, cost nothing more.",
         guarantee="Exactly mu-Gaussian differential privacy: with --mu, or with --eps and --delta or --rho, from which "
@@ -61,7 +59,7 @@ class NoisyNewton(Mechanism):
         "delta).",
         assumptions="Rows have a bounded norm, which is enforced in integers. A record's contribution is computed in "
         "integers from the record and the public point alone, and sums are exact. The operating system's random "
-        "numbers are secret. If a release is interrupted between two rounds, it starts again with new noise. Nothing "
+        "numbers are secret. If a release is interrupted between the rounds, it starts again with new noise. Nothing "
         "of the earlier rounds is stored, and the number of operations between rounds does not depend on their noisy "
         "numbers; it is assumed that neither does the time of a floating-point operation.",
         source="Dong, Roth and Su 2022, sec. 2 and 3 (Gaussian DP, adaptive composition).",

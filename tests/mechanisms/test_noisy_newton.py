@@ -148,7 +148,9 @@ def test_the_noise_of_all_rounds_costs_the_stated_mu() -> None:
     gradient, hessian = map(Fraction, sensitivities(rows))
     assert noise.sizes == (width, width, width * (width - 1) // 2) * len(SHARES)
     scales = [Fraction(law.scale) ** 2 for law in noise.laws]
-    cost = sum(gradient / scales[i] + hessian / min(scales[i + 1], 2 * scales[i + 2]) for i in range(0, 12, 3))
+    cost = sum(
+        gradient / scales[i] + hessian / min(scales[i + 1], 2 * scales[i + 2]) for i in range(0, 3 * len(SHARES), 3)
+    )
     assert 1 - Fraction(1, 10**9) < cost <= 1
     assert len(plan.final_step.statistic.names) == sum(noise.sizes)
     assert (plan.guarantee.kind, float(plan.guarantee.mu)) == ("gdp", 1.0)
@@ -233,7 +235,7 @@ def test_a_bundle_without_its_points_is_refused() -> None:
     model = build_spec(SPEC).build_model()
     noise = NoisyNewton().plan(model, REPLACE, MuOptions(mu=Decimal(1))).final_step.noise
     size = len(NoisyNewton().statistic(model, REPLACE).names)
-    for points in ([], [(0,) * 5] * 3, [(0,) * 4] * 4, [(1,) * 5] * 4, [(0,) * 5] * 3 + [(1 << 20,) * 5]):
+    for points in ([], [(0,) * 5], [(0,) * 4] * 2, [(1,) * 5] * 2, [(0,) * 5, (1 << 20,) * 5]):
         with pytest.raises(VerificationError, match="points"):
             NoisyNewton().observation(model, REPLACE, [0] * size, noise, 100, points)
 

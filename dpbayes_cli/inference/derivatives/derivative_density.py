@@ -54,8 +54,7 @@ class DerivativeDensity:
         self._precisions = 1.0 / observation.gradient_sds**2
         curvatures = loss.curvature(predictors)
         functions = np.concatenate([self._products * each[:, None] for each in curvatures.T], axis=1)
-        center = self.law.prior_means[None].copy()
-        center[:, : 2 * self.law.n_numbers] = 0.0
+        center = np.zeros((1, self.law.size))
         self._observed, self._functions = self._independent(functions, self.law.weights(center)[0], n)
 
     def _independent(self, functions: Floats, weights: Floats, n: float) -> tuple[Floats, Floats]:
@@ -88,9 +87,9 @@ class DerivativeDensity:
         return observed @ entries[:, kept], functions @ entries[:, kept]
 
     def start(self) -> Floats:
-        """Return the prior means of the parameters, shape (size,); the coordinate of n is 0."""
+        """Return the law of the atoms and the prior location of the coefficients, shape (size,); 0 stands for n."""
         count = np.zeros(self.size - self.law.size - self.width)
-        return np.concatenate([self.law.prior_means, self.observation.prior.location, count])
+        return np.concatenate([np.zeros(self.law.size), self.observation.prior.location, count])
 
     def parts(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the parameters of the law, the coefficients, and the coordinate of n, which may have no columns."""

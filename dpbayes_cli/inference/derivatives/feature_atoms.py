@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
@@ -20,21 +22,29 @@ _MAX_LISTED_CODES = 4
 """A column of numbers with at most this many codes has a probability for each code."""
 _VAGUE_SD = 0.4
 _SMALLEST_SD = 0.02
+_TYPICAL_CORRELATION = 0.4
+_BEHIND = 1.25
+"""How much larger the correlation of a normal variable is than that of an indicator of its sign."""
+_LEAST_EIGENVALUE = 0.02
+"""Of the matrix of correlations, so that no atom has a density that is much larger than others'."""
 _SEED = 20260
 
 
 @dataclass(frozen=True, eq=False)
 class BaseLaw:
-    """Independent laws of the features from which atoms are drawn.
+    """Laws of the features, joined by a normal copula, from which atoms are drawn.
 
     Attributes:
         means, sds: of each number scaled to [-1, 1]; unused for features with listed codes.
         shares: for each feature with listed codes the probability of each code; None for other features.
+        correlations: of the normal variables behind numbers and texts of two levels; 0 for other texts. Shape
+            (n_features, n_features).
     """
 
     means: Floats
     sds: Floats
     shares: tuple[Floats | None, ...]
+    correlations: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +55,8 @@ class FeatureAtoms:
         codes: the codes of the features, shape (n_atoms, n_features).
         values: the features that are numbers, scaled to [-1, 1], shape (n_atoms, n_features); 0 for texts.
         rows: the rows of the design, shape (n_atoms, width).
-        log_base: the log density of each atom in the base law, up to a constant, shape (n_atoms,).
+        log_base: the log density of each atom in the base law, up to a constant, if its texts depended neither on each
+            other nor on the numbers: so the laws that reweight the atoms keep these dependences. Shape (n_atoms,).
         base: the base law.
     """
 
@@ -63,7 +74,11 @@ class FeatureAtoms:
             None if old is None else np.asarray(np.bincount(self.codes[:, j], weights, len(old)), dtype=np.float64)
             for j, old in enumerate(self.base.shares)
         )
-        return BaseLaw(means, sds, shares)
+        two = np.array([old is not None and len(old) == 2 for old in self.base.shares])
+        axes = np.where(two, self.codes, self.values)
+        centered = axes - weights @ axes
+        covariance = (centered.T * weights) @ centered
+        return BaseLaw(means, sds, shares, _correlations(covariance, np.diag(covariance), self.base.shares))
 
 
 def n_listed(feature: Feature) -> int:
@@ -82,10 +97,11 @@ def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
         moments: estimated means of products of a row's entries, shape (width, width).
         error: the standard deviation of the errors of the moments.
     """
-    means, sds, shares = [], [], []
+    means, sds, shares, columns = [], [], [], []
     first = int(design.intercept)
     for feature in design.features:
         size = n_listed(feature)
+        columns.append(first)
         if isinstance(feature.column, NumericColumn):
             trust = _VAGUE_SD**2 / (_VAGUE_SD**2 + error**2)
             mean = trust * float(np.clip(moments[0, first], -1.0, 1.0)) if design.intercept else 0.0
@@ -100,8 +116,37 @@ def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
             shares.append((estimates + error + 1e-3) / (estimates + error + 1e-3).sum())
             means.append(0.0)
             sds.append(1.0)
+            columns[-1] += 1  # the second level
             first += size
-    return BaseLaw(np.array(means), np.minimum(np.array(sds), 1.0), tuple(shares))
+    places, widths = np.array(means), np.minimum(np.array(sds), 1.0)
+    two = [each is not None and len(each) == 2 for each in shares]
+    center = np.where(two, [each[-1] if each is not None else 0.0 for each in shares], places)
+    variances = np.where(two, center * (1.0 - center), widths**2)
+    covariance = moments[np.ix_(columns, columns)] - np.outer(center, center)
+    trusts = 1.0 / (1.0 + (error / _TYPICAL_CORRELATION) ** 2 / np.outer(variances, variances))
+    return BaseLaw(places, widths, tuple(shares), _correlations(trusts * covariance, variances, shares))
+
+
+def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None]) -> Floats:
+    """Return the correlations behind numbers and texts of two levels: a positive definite matrix near the estimates.
+
+    Args:
+        covariance: of the numbers and of the indicators of second levels.
+        variances: of each of them.
+        shares: see ``BaseLaw``.
+    """
+    listed = np.array([each is not None for each in shares])
+    others = np.array([each is not None and len(each) > 2 for each in shares])
+    scale = np.sqrt(np.maximum(variances, _SMALLEST_SD**2))
+    estimates = np.clip(covariance / np.outer(scale, scale), -1.0, 1.0)
+    # an indicator tells less than the normal variable behind it
+    estimates *= np.where(listed, _BEHIND, 1.0) * np.where(listed, _BEHIND, 1.0)[:, None]
+    estimates = np.where(others | others[:, None], 0.0, estimates)
+    np.fill_diagonal(estimates, 1.0)
+    values, vectors = np.linalg.eigh(estimates)
+    kept = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
+    scales = np.sqrt(np.diag(kept))
+    return np.asarray(kept / np.outer(scales, scales))
 
 
 def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
@@ -111,7 +156,9 @@ def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
     codes = np.zeros((n_atoms, k), dtype=np.int64)
     values = np.zeros((n_atoms, k))
     log_base = np.zeros(n_atoms)
-    levels = _even_points(n_atoms, k, rng)
+    levels = _joined(_even_points(n_atoms, k, rng), base.correlations)
+    numbers = [j for j in range(k) if base.shares[j] is None]
+    log_base += _log_copula(levels[:, numbers], base.correlations[np.ix_(numbers, numbers)])
     for j, feature in enumerate(design.features):
         shares, column = base.shares[j], feature.column
         if shares is not None:
@@ -134,6 +181,18 @@ def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
     rows = design.rows(codes)
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
     return FeatureAtoms(codes, values, np.asarray(rows, dtype=np.float64), log_base, base)
+
+
+def _joined(points: Floats, correlations: Floats) -> Floats:
+    """Return points of a normal copula that are evenly spread in every coordinate."""
+    joined = ndtri(points) @ np.linalg.cholesky(correlations).T
+    return np.asarray((np.argsort(np.argsort(joined, axis=0), axis=0) + 0.5) / len(points))
+
+
+def _log_copula(points: Floats, correlations: Floats) -> Floats:
+    """Return the log density of a normal copula at points."""
+    normal, excess = ndtri(points), np.linalg.inv(correlations) - np.eye(len(correlations))
+    return np.asarray(-0.5 * ((normal @ excess) * normal).sum(axis=1) - 0.5 * np.linalg.slogdet(correlations)[1])
 
 
 def _density(mean: float, sd: float) -> Floats:

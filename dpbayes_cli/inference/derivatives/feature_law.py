@@ -31,13 +31,17 @@ the ratio. Otherwise few matrices of interactions would belong to a normal law."
 class FeatureLaw:
     """The weights of atoms as a function of parameters with independent normal priors.
 
-    The parameters are, in this order: the slope, log precision and skewness of each number; the log weight of each
-    level; the interaction of each pair of numbers or levels of different features. Numbers are standardized by the base
-    law of the atoms: z = (x - mean) / sd. An atom has the log weight
+    The parameters are, in this order: the slope, log precision and skewness of each principal component of the numbers;
+    the log weight of each level; the interaction of each pair of components or levels of different features. Numbers
+    are standardized by the base law of the atoms, and u are the principal components under its correlations, with
+    variance 1: few matrices of interactions belong to no normal law, however strongly numbers are correlated. An atom
+    has the log weight
 
-        slope z - exp(log precision) z^2 / 2 + skewness z^3 / 6, summed over numbers, + the log weights of its levels
-        + interaction * z_i z_j, summed over pairs of numbers or levels (for a level z is its centered indicator)
+        slope u - exp(log precision) u^2 / 2 + skewness (u^3 - 3 u) / 6, summed over components, + the log weights of
+        its levels + interaction * u_i u_j, summed over pairs (for a level u is its centered indicator)
         - its log density in the base law.
+
+    Where all parameters are 0, the law is like the base law, but with equal weights of the levels.
 
     Attributes:
         statistics: what the natural parameters multiply, shape (n_statistics, n_atoms).
@@ -94,8 +98,12 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
     """Return the family of laws on given atoms."""
     base, k = atoms.base, len(design.features)
     numbers = [j for j in range(k) if base.shares[j] is None]
-    z = (atoms.values[:, numbers] - base.means[numbers]) / base.sds[numbers]
-    axes, owners = [*z.T], [*numbers]
+    sds = base.sds[numbers]
+    z = (atoms.values[:, numbers] - base.means[numbers]) / sds
+    variances, directions = np.linalg.eigh(base.correlations[np.ix_(numbers, numbers)])
+    whitening = directions / np.sqrt(variances)
+    u = z @ whitening
+    axes, owners = [*u.T], [*numbers]
     indicators = []
     for j, shares in enumerate(base.shares):
         if shares is not None:
@@ -108,18 +116,19 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
     kinds = (pairs < len(numbers)).sum(axis=1)
     axes_array = np.array(axes).reshape(len(axes), -1)
     products = axes_array[pairs[:, 0]] * axes_array[pairs[:, 1]]
+    limited = np.clip(u.T, -_FAR, _FAR)
     statistics = [
-        z.T,
-        -0.5 * z.T**2,
-        np.clip(z.T, -_FAR, _FAR) ** 3 / 6.0,
+        u.T,
+        -0.5 * u.T**2,
+        (limited**3 - 3.0 * limited) / 6.0,
         np.array(indicators).reshape(-1, len(z)),
         products,
     ]
     spread_of_pairs = min(1.0, (_MANY_AXES / max(len(axes), 1)) ** 0.5)
     ones = np.ones(len(numbers))
-    sds = base.sds[numbers]
-    means = [-base.means[numbers] / sds, np.log(_TYPICAL_PRECISION * sds**2), 0.0 * ones]
-    spreads = [_PLACE_SD / sds, _LOG_PRECISION_SD * ones, _SKEW_SD * ones, np.full(len(indicators), _LEVEL_SD)]
+    means = [-(base.means[numbers] / sds) @ whitening, np.log(_TYPICAL_PRECISION * sds**2), 0.0 * ones]
+    places = np.sqrt((_PLACE_SD / sds) ** 2 @ whitening**2)
+    spreads = [places, _LOG_PRECISION_SD * ones, _SKEW_SD * ones, np.full(len(indicators), _LEVEL_SD)]
     return FeatureLaw(
         np.concatenate(statistics),
         atoms.log_base,

@@ -19,6 +19,8 @@ _PASSES = 3
 """The number of times that atoms are drawn, each time from a law that is closer to that of the mode."""
 _MAX_STEPS = 40, 80
 """The largest numbers of steps of the two searches; the second one uses coordinates of unit curvature."""
+_LINE_SEARCH = 20
+"""The largest number of evaluations of a line search."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +54,10 @@ def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode 
     n_atoms = _N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS
     density = DerivativeDensity(observation, make_atoms(observation.design, base, n_atoms), n)
     start, law, width = density.start(), density.law, density.width
-    start[: 2 * law.n_numbers] = 0.0  # the base law's own middle and precision
     start[law.size + width :] = start_of(observation.total, n)
     if last is not None:
-        start[2 * law.n_numbers :] = last.point[2 * law.n_numbers :]
+        marginal = slice(2 * law.n_numbers, 3 * law.n_numbers + law.n_levels)  # the other parameters are the base law's
+        start[marginal], start[law.size :] = last.point[marginal], last.point[law.size :]
     starts = [start]
     if last is None:
         starts.append(start.copy())
@@ -75,8 +77,8 @@ def maximize(density: DerivativeDensity, start: Floats, *, even: bool = False) -
     point, value = start, -np.inf
     factor = np.diag(np.concatenate([density.law.prior_sds, np.ones(density.size - density.law.size)]))
     for max_steps in _MAX_STEPS:
-        left = 2 * max_steps if even else 0
-        most = max_steps + max_steps // 2  # one more line search, of at most 20 evaluations, fits into the rest
+        most = max_steps + max_steps // 2
+        left = most + _LINE_SEARCH if even else 0  # the last line search may go beyond the limit
 
         def negative(z: Floats, origin: Floats = point, factor: Floats = factor) -> tuple[float, Floats]:
             nonlocal left
@@ -89,7 +91,7 @@ def maximize(density: DerivativeDensity, start: Floats, *, even: bool = False) -
             np.zeros(density.size),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": max_steps, "maxfun": most, "maxcor": 20},
+            options={"maxiter": max_steps, "maxfun": most, "maxcor": 20, "maxls": _LINE_SEARCH},
         )
         while left > 0:
             negative(minimum.x)

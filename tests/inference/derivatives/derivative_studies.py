@@ -19,11 +19,10 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
 from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.mechanisms.noisy_newton import SHARES
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 
-Kind = Literal["normal", "binary", "categorical", "skewed", "mixed"]
-SHARES = np.array([[0.05, 0.03], [0.08, 0.04], [0.10, 0.05], [0.45, 0.20]])
-"""The shares of gradient and Hessian in mu^2, by round."""
+Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed"]
 DELTA = 1e-6
 LOGISTIC = LogisticLoss()
 LEVELS = 4
@@ -58,7 +57,7 @@ class Cell:
 
     def design(self) -> Design:
         def feature(j: int, kind: Kind) -> Feature:
-            if kind in {"normal", "skewed"}:
+            if kind not in {"binary", "categorical"}:
                 return Feature(NumericColumn(f"x{j}", -1.0, 1.0, _STEPS))
             size = 2 if kind == "binary" else LEVELS
             return Feature(Column(f"x{j}", tuple(str(level) for level in range(size))))
@@ -66,14 +65,16 @@ class Cell:
         return Design(tuple(feature(j, kind) for j, kind in enumerate(self.kinds())))
 
     def codes(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw features: a normal copula with random correlations, and the margins of the cell."""
+        """Draw features: a normal copula, with correlations of about .9 if asked for, and the margins of the cell."""
         loadings = rng.normal(0.0, 0.6, (self.d, 2))
+        if self.kind == "correlated":
+            loadings[:, 0] = rng.normal(3.0, 0.3, self.d)
         covariance = loadings @ loadings.T + np.eye(self.d)
         covariance /= np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
         z = rng.multivariate_normal(np.zeros(self.d), covariance, n, method="cholesky")
         codes = np.empty((n, self.d), dtype=np.int64)
         for j, kind in enumerate(self.kinds()):
-            if kind in {"normal", "skewed"}:
+            if kind not in {"binary", "categorical"}:
                 # normal: bounds at 4 standard deviations from a middle near the mean; skewed: log-normal
                 scaled = rng.uniform(-0.2, 0.2) + z[:, j] / 4.0
                 if kind == "skewed":
@@ -96,7 +97,7 @@ def observe(
     total: RecordCount | None,
     prior: CoefficientLaw,
 ) -> NoisyDerivatives:
-    """Simulate the release: noisy gradients and Hessians at four points, each the mode given the rounds before."""
+    """Simulate the release: noisy gradients and Hessians at public points, each the mode given the rounds before."""
     mu = mu_of_statement(epsilon, DELTA)
     width, norm = design.width, design.row_norm
     empty = np.empty((0, width))

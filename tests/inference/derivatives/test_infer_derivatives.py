@@ -18,6 +18,8 @@ from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss, ProbitL
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
+from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, make_atoms
+from dpbayes_cli.inference.derivatives.feature_law import feature_law
 from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
@@ -108,6 +110,29 @@ def test_gradients_are_those_of_the_density(kind: str, loss: CurvedLoss) -> None
     assert mode.density(point[None])[1][0] == pytest.approx(np.array(slopes), rel=1e-5, abs=1e-4)
 
 
+def test_the_law_of_the_features_has_their_correlations() -> None:
+    """The noise is seeded. Independent atoms give a law of 50 effective atoms."""
+    _, observation = simulated(Cell("correlated", 5, 5000, 3.0), np.random.default_rng(8))
+    mode = find_mode(observation)
+    weights = mode.density.law.weights(mode.point[None, : mode.density.law.size])[0]
+    covariance = np.cov(mode.density.atoms.values.T, aweights=weights)
+    correlations = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    assert correlations[np.triu_indices(5, 1)].mean() > 0.75
+    assert 1.0 / (weights**2).sum() > 150.0
+
+
+def test_where_all_parameters_are_zero_the_law_of_the_numbers_is_the_base_law() -> None:
+    design = Cell("normal", 3, 100, 1.0).design()
+    means, sds, correlations = np.array([0.1, -0.2, 0.0]), np.array([0.1, 0.2, 0.15]), np.full((3, 3), 0.8)
+    np.fill_diagonal(correlations, 1.0)
+    atoms = make_atoms(design, BaseLaw(means, sds, (None,) * 3, correlations), 1 << 14)
+    law = feature_law(design, atoms)
+    weights = law.weights(np.zeros((1, law.size)))[0]
+    assert weights @ atoms.values == pytest.approx(means, abs=0.02)
+    covariance = np.cov(atoms.values.T, aweights=weights)
+    assert covariance / np.outer(sds, sds) == pytest.approx(correlations, abs=0.06)
+
+
 def test_average_effects_are_means_over_the_law_of_the_features() -> None:
     _, observation = simulated(Cell("mixed", 3, 300, 3.0), np.random.default_rng(6))
     mode = find_mode(observation)
@@ -178,7 +203,7 @@ def test_a_wide_design_is_inferred_from_all_hessians() -> None:
     assert posterior.warnings == known_miscalibration(observation.design, observation.loss) != ()
 
 
-KINDS: tuple[Kind, ...] = ("normal", "binary", "categorical", "skewed", "mixed")
+KINDS: tuple[Kind, ...] = ("normal", "binary", "categorical", "skewed", "correlated", "mixed")
 FULL_STUDY = [
     Cell(kind, d, n, epsilon)
     for kind, d, n, epsilon in itertools.product(KINDS, (3, 5, 10), (250, 1000, 5000, 20_000), (0.5, 1.0, 3.0))
