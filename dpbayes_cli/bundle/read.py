@@ -60,7 +60,8 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
     try:
         spec = spec_of(document)
         model, mechanism = model_of(document), mechanism_type(spec.mechanism)()
-        expected_names = mechanism.statistic(model, spec.policy).names
+        points = () if isinstance(document.points, msgspec.UnsetType) else document.points
+        expected_names = mechanism.released_names(model, spec.policy, points)
     except (DpbayesError, TypeError, ValueError) as error:
         known = document.model in model_names() and document.mechanism in mechanism_names()
         hint = "" if known else INSTALL_HINT

@@ -51,6 +51,10 @@ class Mechanism(ABC):
         """Return the statistic that is read from the data."""
         return for_units(require_type(model, BoundedStatistics).statistic(policy), policy)
 
+    def released_names(self, model: Model, policy: RecordPolicy, points: Sequence[Sequence[int]]) -> Sequence[str]:
+        """Return the names of the released numbers; see ``observation`` for the points."""
+        return self.statistic(model, policy).names
+
     def observation(
         self,
         model: Model,

@@ -1,4 +1,4 @@
-"""Noisy Newton: noisy gradients and Hessians of a log likelihood at two public points."""
+"""Noisy Newton: noisy gradients and Hessians of a log likelihood at one or two public points."""
 
 from __future__ import annotations
 
@@ -27,18 +27,24 @@ from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
-SHARES = tuple((Fraction(gradient, 100), Fraction(hessian, 100)) for gradient, hessian in ((25, 10), (45, 20)))
-"""The shares of mu^2 that the gradient and the Hessian of each round get."""
+PERCENT: Mapping[int, tuple[tuple[int, int], ...]] = {
+    1: ((70, 30),),
+    2: ((25, 10), (45, 20)),
+}
+"""The shares of mu^2, in percent, that the gradient and the Hessian of each round get, by the number of rounds."""
+_FEW = 50.0
+"""One round tells more if the number of records times mu, divided by the width of the design, is below this value:
+measured with simulated and with real data. Four rounds tell more than two for the largest data alone, and little."""
 _MAX_WIDTH = 300
 """The largest number of columns of the design: two rounds then release 90,900 numbers."""
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 
 class NoisyNewton(Mechanism):
-    """Release noisy gradients and Hessians of the log likelihood at two public points.
+    """Release noisy gradients and Hessians of the log likelihood at one or two public points; see ``n_rounds``.
 
     The first point is public; for two classes it is zero. The second point is an estimate from the noisy numbers of the
-    first round. More points would each be measured worse: in simulations, four told less, but for the largest data.
+    first round.
 
     Privacy: mu-Gaussian differential privacy. Each round is a rounded Gaussian mechanism on an integer statistic, whose
         sensitivity is the same at every point; see ``sensitivities``. Points are post-processing. Under adaptive
@@ -51,9 +57,10 @@ class NoisyNewton(Mechanism):
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1", "delta": "1e-6"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Sums over the records of the gradient and of the Hessian of the log likelihood at two public "
-        "points, with independent Gaussian noise on every number, and the points. Posterior samples under any prior "
-        "precision, and any other analysis of these numbers, cost nothing more.",
+        releases="Sums over the records of the gradient and of the Hessian of the log likelihood at two public points, "
+        "or at one if the number of records is public and small for the noise and the width of the design, with "
+        "independent Gaussian noise on every number, and the points. Posterior samples under any prior precision, and "
+        "any other analysis of these numbers, cost nothing more.",
         guarantee="Exactly mu-Gaussian differential privacy: with --mu, or with --eps and --delta or --rho, from which "
         "mu is computed. There is no pure epsilon: the account must be kept in Gaussian DP, zCDP, RDP or (epsilon, "
         "delta).",
@@ -89,9 +96,8 @@ class NoisyNewton(Mechanism):
             policy=policy,
         )
 
-    def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the names of the released numbers; the numbers depend on points that are not known in advance."""
-        return Statistic(self.rows(model, policy).names(len(SHARES)), (), 0, Witness(None, None), 0)
+    def released_names(self, model: Model, policy: RecordPolicy, points: Sequence[Sequence[int]]) -> Sequence[str]:
+        return self.rows(model, policy).names(len(points))
 
     def observation(
         self,
@@ -110,30 +116,56 @@ class NoisyNewton(Mechanism):
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
 
-        rows, statistic = self.rows(model, policy), self.statistic(model, policy)
-        stated = require_type(options, MuOptions)
+        rows, stated = self.rows(model, policy), require_type(options, MuOptions)
         largest = stated_mu(stated)  # refuses a second cost beside mu
         mu = _DOWN.create_decimal(Decimal(largest * BELOW_TARGET)) if stated.mu is None else stated.mu
-        noise = _noise(rows, Fraction(mu) ** 2)
-        guarantee = GaussianDP(mu)
-        step = Step(statistic, noise, guarantee, rows=rows)
-        return Plan((step,), guarantee, {"mu": float(mu)}, warnings=known_miscalibration(rows.design, rows.loss))
+        step = _step(rows, GaussianDP(mu), n_records)
+        warnings = known_miscalibration(rows.design, rows.loss)
+        return Plan((step,), step.guarantee, {"mu": float(mu)}, warnings=warnings)
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Release the noisy derivatives of all rounds; each round's point depends on the noisy numbers before it.
 
+        The rounds are those of the number of records if it is public, which the plan need not know.
+
         Privacy: the guarantee of the plan; only noisy integers, and points computed from them, leave this function.
         Source: see the class.
         """
-        (step,) = plan.steps
         matrix = require_type(evidence.design, DerivativeMatrix)
-        policy = matrix.rows.policy
-        is_public = policy.neighbors is Neighbors.REPLACE_ONE and policy.contributions == 1
-        n_records = evidence.n_records if is_public else None  # how many records units have is private
+        n_records = evidence.n_records if _is_public(matrix.rows.policy) else None
+        step = _step(matrix.rows, require_type(plan.final_step.guarantee, GaussianDP), n_records)
         values, points = rounds(
             step, matrix.rows, n_records, matrix.derivatives, lambda law, exact: law.release(exact), even=True
         )
         return Payload(step.statistic.names, tuple(values), step.noise, points=tuple(points))
+
+
+def _step(rows: DerivativeRows, guarantee: GaussianDP, n_records: int | None) -> Step:
+    """Return the step with the names and the noise of all rounds; the numbers depend on points not known in advance."""
+    mu, public = Fraction(guarantee.mu), n_records if _is_public(rows.policy) else None
+    shares = PERCENT[n_rounds(rows.width, float(mu), public)]
+    statistic = Statistic(rows.names(len(shares)), (), 0, Witness(None, None), 0)
+    return Step(statistic, _noise(rows, mu**2, shares), guarantee, rows=rows)
+
+
+def n_rounds(width: int, mu: float, n_records: int | None) -> int:
+    """Return the number of rounds.
+
+    Few records and a large noise tell most in one round: at the first point slopes are bounded best, and the second
+    would be an estimate that is mostly noise. With many records, a second point near the mode is worth its price.
+
+    Args:
+        width: the number of coefficients.
+        n_records: the public number of records; None if it is private.
+    """
+    if n_records is None:
+        return 2
+    return 1 if n_records * mu / width < _FEW else 2
+
+
+def _is_public(policy: RecordPolicy) -> bool:
+    """Return whether the number of records is public; how many records units have is private."""
+    return policy.neighbors is Neighbors.REPLACE_ONE and policy.contributions == 1
 
 
 def rounds(
@@ -155,11 +187,12 @@ def rounds(
     """
     from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
 
-    noise, size = require_type(step.noise, PartNoise), len(step.statistic.names) // len(SHARES)
-    per_round, scales = len(noise.laws) // len(SHARES), noise.scales(len(step.statistic.names))
+    noise, size = require_type(step.noise, PartNoise), len(rows.names(1))
+    number = len(step.statistic.names) // size
+    per_round, scales = len(noise.laws) // number, noise.scales(len(step.statistic.names))
     values: list[int] = []
     points: list[Point] = []
-    for i in range(len(SHARES)):
+    for i in range(number):
         seen = rows.observation(values, scales[: i * size], points, n_records)
         points.append(point_of(next_point(seen, even=even)) if points else rows.first_point)
         parts = slice(i * per_round, (i + 1) * per_round)
@@ -181,7 +214,7 @@ def sensitivities(rows: DerivativeRows) -> tuple[int, int]:
     return (4 if replaced else 1) * k**2 * norm * TOP**2, (2 if replaced else 1) * k**2 * norm**2 * TOP**2
 
 
-def _noise(rows: DerivativeRows, budget: Fraction) -> PartNoise:
+def _noise(rows: DerivativeRows, budget: Fraction, shares: tuple[tuple[int, int], ...]) -> PartNoise:
     """Return the noise of all rounds: on each gradient, and on the diagonal of each Hessian and above it.
 
     Privacy: an entry above the diagonal is released once, but counts twice in the Frobenius norm: its noise has half
@@ -192,9 +225,9 @@ def _noise(rows: DerivativeRows, budget: Fraction) -> PartNoise:
     gradient_change, hessian_change = sensitivities(rows)
     width, above = rows.width, rows.width * (rows.width - 1) // 2
     laws, sizes = [], []
-    for gradient_share, hessian_share in SHARES:
-        diagonal = _law(hessian_change, budget * hessian_share)
-        laws += [_law(gradient_change, budget * gradient_share), diagonal]
+    for gradient_share, hessian_share in shares:
+        diagonal = _law(hessian_change, budget * hessian_share / 100)
+        laws += [_law(gradient_change, budget * gradient_share / 100), diagonal]
         sizes += [width, width]
         if above:
             laws.append(_half_variance(diagonal))

@@ -238,7 +238,7 @@ def simulation_of(
 
     law = planned.plan.final_step.law
     if isinstance(planned.plan.final_step.rows, DerivativeRows):
-        return DerivativeSimulation(planned, n_records, seed, parameter)
+        return DerivativeSimulation(price(planned.spec, n_records, planned.model), n_records, seed, parameter)
     if law.has_normal_approximation:
         return ChainSimulation(planned, n_records, seed, parameter)
     if planned.model.not_simulated or not law.can_be_simulated:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import msgspec
 from msgspec import UNSET
 
 from dpbayes_cli.base.address_space import check_address_space
@@ -260,8 +261,9 @@ def _describe(
         return document, lambda: analysis_of(bundle_of(document))
     draw, record = parse_draw(sealed), reservation.release
     narrowed = prepared.at_choice(chosen_in(draw)).at_keys(found_keys(draw))
-    names = narrowed.plan.final_step.statistic.names
-    if draw.statistics and [item.name for item in draw.statistics] != list(names):
+    points = () if isinstance(draw.points, msgspec.UnsetType) else draw.points
+    names = narrowed.mechanism.released_names(narrowed.model, narrowed.policy, points) if draw.statistics else ()
+    if [item.name for item in draw.statistics] != list(names):
         raise DpbayesError("the sealed statistics are not those of the release request; nothing is written")
     analysis = analysis_of_draw(narrowed.spec, narrowed.model, narrowed.mechanism, record.release_id, draw)
     document = assemble(

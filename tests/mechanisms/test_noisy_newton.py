@@ -24,7 +24,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.mechanisms.noisy_newton import SHARES, NoisyNewton, sensitivities
+from dpbayes_cli.mechanisms.noisy_newton import PERCENT, NoisyNewton, n_rounds, sensitivities
 from dpbayes_cli.mechanisms.samplers.stated_mu import MuOptions
 from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.laws import rounded_gaussian
@@ -140,17 +140,16 @@ def test_a_row_is_never_longer_than_its_bound() -> None:
             assert length == rows.squared_norm
 
 
-def test_the_noise_of_all_rounds_costs_the_stated_mu() -> None:
+@pytest.mark.parametrize(("n_records", "rounds"), [(40, 1), (400, 2), (None, 2)])
+def test_the_noise_of_all_rounds_costs_the_stated_mu(n_records: int | None, rounds: int) -> None:
     spec = build_spec(SPEC)
     model, rows = spec.build_model(), NoisyNewton().rows(spec.build_model(), spec.policy)
-    plan = NoisyNewton().plan(model, spec.policy, MuOptions(mu=Decimal(1)))
+    plan = NoisyNewton().plan(model, spec.policy, MuOptions(mu=Decimal(1)), n_records)
     noise, width = require_type(plan.final_step.noise, PartNoise), rows.width
     gradient, hessian = map(Fraction, sensitivities(rows))
-    assert noise.sizes == (width, width, width * (width - 1) // 2) * len(SHARES)
+    assert noise.sizes == (width, width, width * (width - 1) // 2) * rounds
     scales = [Fraction(law.scale) ** 2 for law in noise.laws]
-    cost = sum(
-        gradient / scales[i] + hessian / min(scales[i + 1], 2 * scales[i + 2]) for i in range(0, 3 * len(SHARES), 3)
-    )
+    cost = sum(gradient / scales[i] + hessian / min(scales[i + 1], 2 * scales[i + 2]) for i in range(0, 3 * rounds, 3))
     assert 1 - Fraction(1, 10**9) < cost <= 1
     assert len(plan.final_step.statistic.names) == sum(noise.sizes)
     assert (plan.guarantee.kind, float(plan.guarantee.mu)) == ("gdp", 1.0)
@@ -173,12 +172,12 @@ def test_each_round_has_noise_of_its_own(short_searches: None, monkeypatch: pyte
     exact = [value for point in released.points for value in matrix.derivatives(point)]
     noise = [value for numbers in drawn for value in numbers]
     assert require_type(released, Payload).values == tuple(map(sum, zip(exact, noise, strict=True)))
-    assert len(drawn) == 3 * len(SHARES)
+    assert len(drawn) == 3 * 2
     assert len(set(noise)) > 0.99 * len(noise)  # scales of about 2^25: equal numbers are rare
     assert released.points[0] == (0,) * matrix.rows.design.width
-    law = require_type(plan.final_step.noise, PartNoise)
+    law = require_type(released.noise, PartNoise)
     seen = NoisyNewton().observation(model, spec.policy, released.values, law, 300, released.points)
-    assert len(seen.points) == len(SHARES)
+    assert len(seen.points) == 2
 
 
 @pytest.mark.parametrize(
@@ -190,7 +189,7 @@ def test_points_do_not_depend_on_a_private_number_of_records(
 ) -> None:
     monkeypatch.setattr("dpbayes_cli.privacy.laws.rounded_gaussian.rounded_normals", lambda _scale, size: [0] * size)
     model = build_spec(SPEC).build_model()
-    plan = NoisyNewton().plan(model, policy, MuOptions(mu=Decimal(1)))
+    plan = NoisyNewton().plan(model, policy, MuOptions(mu=Decimal(10)))
     matrix = held(require_type(plan.final_step.rows, DerivativeRows), random_codes(60, 9, 1 << 16, 3, 2))
     released = [NoisyNewton().release(plan, ExactEvidence((), n, design=matrix)) for n in (60, 90)]
     assert released[0] == released[1]
@@ -231,10 +230,19 @@ def test_one_coefficient_with_tiny_integers_never_exceeds_gaussian_dp(
     assert worst > 0.5
 
 
+def test_the_number_of_rounds_depends_on_no_private_number() -> None:
+    model = build_spec(SPEC).build_model()
+    for policy in (ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3)):
+        plans = [NoisyNewton().plan(model, policy, MuOptions(mu=Decimal(1)), n) for n in (None, 40, 40_000)]
+        assert len({plan.final_step.noise for plan in plans}) == 1
+    assert [n_rounds(5, 0.5, n) for n in (499, 500, None)] == [1, 2, 2]
+    assert all(sum(map(sum, shares)) == 100 for shares in PERCENT.values())
+
+
 def test_a_bundle_without_its_points_is_refused() -> None:
     model = build_spec(SPEC).build_model()
     noise = NoisyNewton().plan(model, REPLACE, MuOptions(mu=Decimal(1))).final_step.noise
-    size = len(NoisyNewton().statistic(model, REPLACE).names)
+    size = len(NoisyNewton().released_names(model, REPLACE, [(0,) * 5] * 2))
     for points in ([], [(0,) * 5], [(0,) * 4] * 2, [(1,) * 5] * 2, [(0,) * 5, (1 << 20,) * 5]):
         with pytest.raises(VerificationError, match="points"):
             NoisyNewton().observation(model, REPLACE, [0] * size, noise, 100, points)

@@ -19,7 +19,7 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
 from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.mechanisms.noisy_newton import SHARES
+from dpbayes_cli.mechanisms.noisy_newton import PERCENT, n_rounds
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 
 Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed"]
@@ -112,7 +112,8 @@ def observe(
         np.empty((0, 2)),
         total or RecordCount("known", len(rows)),
     )
-    for share in SHARES:
+    n = None if total and total.kind == "unbounded" else len(rows)
+    for share in np.array(PERCENT[n_rounds(width, mu, n)]) / 100:
         point = next_point(observation) if len(observation.points) else np.eye(width)[0] * loss.start()
         half = min(design.radius * float(np.linalg.norm(point[1:])), float(np.abs(point[1:]).sum()))
         predictors = np.linspace(point[0] - half, point[0] + half, 501)
