@@ -181,11 +181,15 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import component_texts
     from dpbayes_cli.ledger.charge_text import charge_text, charged_text
+    from dpbayes_cli.workflow.pricing import price
 
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
         prepared.data.open_source()
     step, private = prepared.plan.final_step, prepared.plan.choice
+    if step.rows is not None and step.law.adds_noise and preview.known is None:  # the rounds follow from the count
+        count = prepared.known_records or prepared.data.public_count()
+        step = price(prepared.spec, count, prepared.model).plan.final_step
     names = step.statistic.names
     is_known = private is None or private.keeps_parameters  # the names of statistics follow from a private structure
     scales = {} if step.draws or not is_known else dict(zip(names, step.noise.scales(len(names)), strict=True))

@@ -264,8 +264,11 @@ def test_a_number_that_no_derivatives_and_noise_lead_to_is_found(
     (place / "d.csv").write_text("x,z,y\n" + "1,a,no\n-1,b,yes\n3,c,no\n" * 20)
     (place / "s.yaml").write_text(json.dumps({**SPEC, "data": "d.csv", "inference": {"method": "naive", "samples": 9}}))
     dpbayes("budget", "open", "d", "--mu", "1").exits(0)
+    stated = dpbayes("release", "--spec", "s.yaml", "--dry-run", "--json").json["statistics"]
     dpbayes("release", "--spec", "s.yaml", "--out", "out").exits(0)
     document = json.loads((place / "out" / "release.json").read_text())
+    released = [(each["name"], each["noise_scale"]) for each in document["statistics"]]
+    assert [(each["name"], each["noise_scale"]) for each in stated] == released
     document["statistics"][0]["value"] *= 1000
     (place / "out" / "release.json").write_text(json.dumps(document))
     impossible = [

@@ -23,6 +23,7 @@ _MAX_LISTED_CODES = 4
 _VAGUE_SD = 0.4
 _SMALLEST_SD = 0.02
 _TYPICAL_CORRELATION = 0.4
+"""An estimate whose error is as large as this is shrunk by half."""
 _BEHIND = 1.25
 """How much larger the correlation of a normal variable is than that of an indicator of its sign."""
 _LEAST_EIGENVALUE = 0.02
@@ -97,11 +98,10 @@ def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
         moments: estimated means of products of a row's entries, shape (width, width).
         error: the standard deviation of the errors of the moments.
     """
-    means, sds, shares, columns = [], [], [], []
+    means, sds, shares, columns, centers, variances = [], [], [], [], [], []
     first = int(design.intercept)
     for feature in design.features:
         size = n_listed(feature)
-        columns.append(first)
         if isinstance(feature.column, NumericColumn):
             trust = _VAGUE_SD**2 / (_VAGUE_SD**2 + error**2)
             mean = trust * float(np.clip(moments[0, first], -1.0, 1.0)) if design.intercept else 0.0
@@ -110,21 +110,24 @@ def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
             means.append(mean)
             sds.append(math.sqrt(max(trust * variance + (1.0 - trust) * _VAGUE_SD**2, error**2, _SMALLEST_SD**2)))
             shares.append(np.full(size, 1.0 / size) if size else None)
+            columns.append(first)
+            centers.append(mean)
+            variances.append(sds[-1] ** 2)
             first += 1
         else:
-            estimates = np.clip(np.diag(moments)[first : first + size], 0.0, 1.0)
-            shares.append((estimates + error + 1e-3) / (estimates + error + 1e-3).sum())
+            estimates = np.clip(np.diag(moments)[first : first + size], 0.0, 1.0) + error + 1e-3
+            share = np.asarray(estimates / estimates.sum())
+            shares.append(share)
             means.append(0.0)
             sds.append(1.0)
-            columns[-1] += 1  # the second level
+            columns.append(first + size - 1)  # of two levels, the second
+            centers.append(float(share[-1]))
+            variances.append(centers[-1] * (1.0 - centers[-1]))
             first += size
-    places, widths = np.array(means), np.minimum(np.array(sds), 1.0)
-    two = [each is not None and len(each) == 2 for each in shares]
-    center = np.where(two, [each[-1] if each is not None else 0.0 for each in shares], places)
-    variances = np.where(two, center * (1.0 - center), widths**2)
-    covariance = moments[np.ix_(columns, columns)] - np.outer(center, center)
+    covariance = moments[np.ix_(columns, columns)] - np.outer(centers, centers)
     trusts = 1.0 / (1.0 + (error / _TYPICAL_CORRELATION) ** 2 / np.outer(variances, variances))
-    return BaseLaw(places, widths, tuple(shares), _correlations(trusts * covariance, variances, shares))
+    correlations = _correlations(trusts * covariance, np.array(variances), shares)
+    return BaseLaw(np.array(means), np.minimum(np.array(sds), 1.0), tuple(shares), correlations)
 
 
 def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None]) -> Floats:

@@ -12,13 +12,13 @@ from scipy.special import expit
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.coefficient_law import CoefficientLaw
-from dpbayes_cli.core.columns import Column
+from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.design import Design, Feature
 from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss, ProbitLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
-from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, make_atoms
+from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
 from dpbayes_cli.inference.derivatives.feature_law import feature_law
 from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
@@ -131,6 +131,19 @@ def test_where_all_parameters_are_zero_the_law_of_the_numbers_is_the_base_law() 
     assert weights @ atoms.values == pytest.approx(means, abs=0.02)
     covariance = np.cov(atoms.values.T, aweights=weights)
     assert covariance / np.outer(sds, sds) == pytest.approx(correlations, abs=0.06)
+
+
+def test_the_first_base_law_has_the_moments_of_the_rows() -> None:
+    """A number, a number with two codes and a text of two levels, which are independent and far from the middle."""
+    numbers = NumericColumn("x", -1.0, 1.0, 1 << 12), NumericColumn("b", -1.0, 1.0, 1)
+    design = Design((*map(Feature, numbers), Feature(Column("t", ("0", "1")))))
+    rng = np.random.default_rng(3)
+    codes = np.stack([rng.normal(3000, 300, 9000), *(rng.random((2, 9000)) < 0.1)], axis=1).astype(int)
+    rows = np.asarray(design.rows(codes))
+    base = base_from_moments(design, rows.T @ rows / len(rows), 0.0)
+    assert base.means[:2] == pytest.approx(rows[:, 1:3].mean(axis=0), abs=0.01)
+    assert base.shares[2] == pytest.approx([0.9, 0.1], abs=0.02)
+    assert base.correlations == pytest.approx(np.eye(3), abs=0.1)
 
 
 def test_average_effects_are_means_over_the_law_of_the_features() -> None:
