@@ -149,7 +149,7 @@ FIRST = [0, 3, 9]
 
 def ranks(regime: str) -> Array:
     """Return the ranks of the first true cell of each table among independent draws, shape (trials, tables)."""
-    (total, noise), trials = REGIMES[regime], 3000
+    (total, noise), trials = REGIMES[regime], 1500
     rng = np.random.default_rng(9)
     truths, draws = np.empty((trials, 3)), np.empty((trials, 39, 3))
     for trial in range(trials):

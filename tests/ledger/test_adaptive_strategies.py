@@ -159,7 +159,7 @@ class Strategy:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [200, 3000])
 def test_adaptive_strategies_never_exceed_the_account(number: int) -> None:
     used = [Strategy(ACCOUNTS[seed % len(ACCOUNTS)], random.Random(seed)).used for seed in range(number)]
     assert max(used) <= 1.0

@@ -83,11 +83,11 @@ def test_the_mean_of_skewed_counts_as_recorded_is_that_of_the_central_limit_theo
 @pytest.mark.calibration
 @pytest.mark.parametrize(("n", "epsilon"), seldom([(485, 1.0), (300, 0.3), (2000, 3.0)], 3))
 def test_intervals_of_the_mean_of_skewed_counts_hold(n: int, epsilon: float) -> None:
-    """200 data sets; an interval that holds .9 of them fails with probability 1e-6 below .80."""
+    """100 data sets; an interval that holds .9 of them fails with probability 1e-6 below .74."""
     rng, truth = np.random.default_rng(n), 1.6
-    draws = [posterior_of_mean(skewed(n, rng), epsilon, rng) for _ in range(200)]
+    draws = [posterior_of_mean(skewed(n, rng), epsilon, rng) for _ in range(100)]
     low, high = np.quantile(draws, [0.05, 0.95], axis=1)
-    assert np.mean((low <= truth) & (truth <= high)) >= 0.80
+    assert np.mean((low <= truth) & (truth <= high)) >= 0.74
 
 
 def test_recorded_numbers_are_released_and_their_groups_are_refused(dpbayes: Cli, place: Path) -> None:

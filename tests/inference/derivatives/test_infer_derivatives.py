@@ -230,10 +230,10 @@ TENTH = FULL_STUDY[4::11]  # 11 shares no factor with the numbers of sizes and e
 @pytest.mark.calibration
 @pytest.mark.parametrize("cell", TENTH, ids=str)
 def test_a_tenth_of_the_study_is_calibrated(cell: Cell) -> None:
-    """The coverage of 12 data sets has a standard error of about .035; .76 is four away from .9."""
-    result = study(cell, 12, 1000 + FULL_STUDY.index(cell))
+    """About 24 intervals a cell show large errors alone: .9 of 24 is below .6 with probability 1e-4."""
+    result = study(cell, {3: 6, 5: 4, 10: 2}[cell.d], 1000 + FULL_STUDY.index(cell))
     print(cell, result)
-    assert 0.76 <= result.covered.mean() < 1.0
+    assert result.covered.mean() >= 0.6
 
 
 @pytest.mark.calibration_full
