@@ -8,10 +8,13 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.noisy_observation import NoisyTables
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.workflow.pricing import price
 from tests.plans import plan_of
 from tests.test_conformance import RELATIONS, TRANSFORMED, Instance, check_tables, contribution, label, records_of
 
@@ -37,3 +40,14 @@ def test_tables_rebuilt_from_exact_parities_equal_the_counts(
     counts = np.sum([contribution(plain, model, policy, record) for record in records], axis=0).tolist()
     rebuilt = [value for table in observation.tables for value in table.observed.ravel().tolist()]
     assert rebuilt == pytest.approx(counts, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n_parents", "children", "reason"), [(12, 1, "table of 'z0' has 2"), (11, 16, "the tables")])
+def test_tables_with_too_many_parities_are_refused(n_parents: int, children: int, reason: str) -> None:
+    variables = {f"x{i}": {"values": ["a", "b"]} for i in range(n_parents)}
+    parents = list(variables)
+    variables |= {f"z{i}": {"values": ["a", "b"], "parents": parents} for i in range(children)}
+    spec = {"model": "bayes-net", "mechanism": "fourier-laplace", "domain": {"variables": variables}}
+    with pytest.raises(SpecError, match=reason) as refused:
+        price(build_spec({**spec, "privacy": {"epsilon": "1"}}), 1000)
+    assert "mechanism: laplace" in str(refused.value.hint)

@@ -142,6 +142,8 @@ def test_draws_follow_the_tempered_posterior() -> None:
     mean, sd = sampler.moments(values_of(1, records))
     assert mean == pytest.approx(float(masses @ lines[:, 0]), abs=1e-3)
     assert abs(drawn[:, 0].mean() - mean) < 7.0 * sd / math.sqrt(20_000)
+    assert sampler.is_possible(drawn[0])
+    assert not sampler.is_possible(drawn[0] + 1e-6)
 
 
 def test_the_posterior_without_privacy_is_the_conjugate_one() -> None:

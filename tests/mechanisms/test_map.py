@@ -243,3 +243,11 @@ def test_a_lattice_that_cannot_be_enumerated_is_refused_with_the_alternative() -
         plan_of(Map(), model, **request)
     assert "--selection exponential" in str(refused.value.hint)
     plan_of(Map(), model, **{**request, "selection": "exponential"})
+
+
+def test_only_midpoints_of_cells_inside_the_support_are_possible() -> None:
+    sampler = on_cells(plan_of(Map(), COIN, **plan_arguments(COMPLETE, Decimal(1), n_records=20)), 9)
+    (draw,) = sampler.draw([7], 1)
+    assert sampler.is_possible(draw)
+    assert not sampler.is_possible((draw[0] + 1e-6,))
+    assert not sampler.is_possible((sampler.law.support[1] + 1.0,))
