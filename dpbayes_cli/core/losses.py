@@ -106,6 +106,12 @@ class LogisticLoss(CurvedLoss):
 
         return np.asarray(expit(t) * expit(-t))
 
+    def moments(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """See ``CurvedLoss.moments``; the exponential of NumPy takes a third of the time of ``expit``."""
+        mean = 1.0 / (1.0 + np.exp(np.minimum(-t, 700.0)))
+        variance = mean * (1.0 - mean)
+        return mean, variance, variance, variance * (1.0 - 2.0 * mean)
+
 
 @dataclass(frozen=True)
 class ProbitLoss(CurvedLoss):

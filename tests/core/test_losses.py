@@ -11,7 +11,16 @@ from scipy.stats import poisson
 from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design, Feature
-from dpbayes_cli.core.losses import CountLoss, HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.core.losses import (
+    CountLoss,
+    CurvedLoss,
+    HuberLoss,
+    LogisticLoss,
+    Loss,
+    ProbitLoss,
+    QuantileLoss,
+    SmoothHingeLoss,
+)
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.huber_regression import HuberRegression
 
@@ -129,3 +138,9 @@ def test_moments_of_clamped_counts_are_those_of_their_law(upper: int) -> None:
     above, below = (CountLoss(upper).moments(each) for each in (t + step, t - step))
     assert np.allclose((above[0] - below[0]) / (2.0 * step), mean_slope, atol=1e-5)
     assert np.allclose((above[1] - below[1]) / (2.0 * step), variance_slope, atol=1e-5)
+
+
+def test_moments_by_one_exponential_are_those_by_the_functions_of_the_loss() -> None:
+    t = far_and_near()
+    for fast, slow in zip(LogisticLoss().moments(t), CurvedLoss.moments(LogisticLoss(), t), strict=True):
+        assert np.allclose(fast, slow, rtol=1e-12, atol=1e-15)
