@@ -57,6 +57,12 @@ class CoefficientLaw:
         return np.asarray(np.linalg.inv(np.array(self.correlations)) / np.outer(scales, scales))
 
     @property
+    def covariance(self) -> Floats:
+        """The covariance, shape (width, width); of Student-t laws with at most 2 degrees of freedom that of 2.1."""
+        factor = {"normal": 1.0, "laplace": 2.0}.get(self.name) or 1.0 + 2.0 / max(self.freedom - 2.0, 0.1)
+        return np.asarray(factor * np.linalg.inv(self.precision))
+
+    @property
     def is_normal(self) -> bool:
         """Whether the law is normal."""
         return self.name == "normal"

@@ -32,7 +32,10 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     has_independent_keys: ClassVar[bool] = False
 
 
-def with_defaults(section: Section, **values: object) -> Section:
+_Section = TypeVar("_Section", bound=Section)
+
+
+def with_defaults(section: _Section, **values: object) -> _Section:
     """Return a section with ``values`` in place of the keys that are None."""
     return msgspec.structs.replace(
         section, **{key: value for key, value in values.items() if getattr(section, key) is None}

@@ -28,6 +28,7 @@ from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, 
 from dpbayes_cli.experiments.study import DROPPED, SimulatedStudy, plan_release, with_errors
 from dpbayes_cli.inference.derivatives.infer_derivatives import normal_approximation
 from dpbayes_cli.mechanisms.noisy_newton import rounds
+from dpbayes_cli.models.logistic_regression import LogisticRegression
 from dpbayes_cli.spec.convert_section import Exact
 from dpbayes_cli.spec.release_spec import build_spec
 
@@ -53,14 +54,22 @@ class AccuracyCase(ClassCase, frozen=True, kw_only=True):
     """Records of two classes, the prior, and the norm to which a row of features is clipped."""
 
     norm: Positive | None = None
-    precision: Annotated[Positive, Meta(description="prior precision of every coefficient")] = 1.0
+    precision: Annotated[
+        Positive | None, Meta(description="prior precision of every coefficient [the default prior]")
+    ] = None
 
-    def model(self) -> ConvexLossModel:
-        """Return the model of a release."""
+    @property
+    def reference_precision(self) -> float:
+        """The prior precision of the non-private coefficients."""
+        return self.precision or LogisticRegression.default_spread**-2.0
+
+    def model(self, mechanism: str = "noisy-newton") -> ConvexLossModel:
+        """Return the model of a release; mechanisms have different default priors."""
         target = {"column": self.target.column, "values": ["0", "1"], "impute": "0"}
         domain = {"target": target, "features": msgspec.to_builtins(self.features), "norm": self.norm}
-        spec = build_spec({"model": "logistic-regression", "domain": domain, "prior": {"precision": self.precision}})
-        return spec.build_model()  # type: ignore[return-value]
+        prior = {} if self.precision is None else {"precision": self.precision}
+        stated = {"model": "logistic-regression", "mechanism": mechanism, "domain": domain, "prior": prior}
+        return build_spec(stated).build_model()  # type: ignore[return-value]
 
     def codes(self, path: str) -> Integers:
         """Return the codes of a file's features, then of the class, shape (n_records, n_features + 1)."""
@@ -88,7 +97,9 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
     Each trial divides the records of a file anew. `noisy-newton`: the mean prediction of the posterior given noisy
     derivatives. `gibbs-posterior`: one draw of a private Langevin chain of the same cost. `diffprivlib`: objective
     perturbation as in the library of this name, with the pure guarantee epsilon (it has no delta) and the
-    regularization that is its default. `non-private`: the most probable coefficients given the exact records.
+    regularization that is its default. `non-private`: the most probable coefficients given the exact records and
+    normal priors of standard deviation 2.5, unless the case states a precision. The private methods have their default
+    priors.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011 (objective perturbation).
     """
@@ -140,11 +151,11 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
         model, scores = case.model(), []
         for seed in point.data_seed().spawn(self.trials):
             train, test = self._divided(case, np.random.default_rng(seed))
-            fit = self._fit(point, model, train, rng)
+            fit = self._fit(point, case, train, rng)
             x, y = dense_rows(model, test)
             right = fit.probabilities(x)
             likely = np.clip(np.where(y > 0.5, right, 1.0 - right), 1e-12, 1.0)
-            exact = exact_coefficients(model, train)
+            exact = exact_coefficients(model, train, case.reference_precision)
             error = np.sqrt(np.square(fit.draws.mean(axis=0) - exact).mean())
             commonest = train[:, -1].mean() > 0.5
             accuracy = ((right > 0.5) == (y > 0.5)).mean()
@@ -159,16 +170,16 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
         order = rng.permutation(len(codes))
         return codes[order[: case.n_train]], codes[order[case.n_train :]]
 
-    def _fit(self, point: GridPoint, model: ConvexLossModel, train: Integers, rng: np.random.Generator) -> Fit:
-        method, n = point["method"], len(train)
+    def _fit(self, point: GridPoint, case: AccuracyCase, train: Integers, rng: np.random.Generator) -> Fit:
+        method, model, n = point["method"], case.model(), len(train)
         if method == "non-private":
-            return Fit(exact_coefficients(model, train)[None])
+            return Fit(exact_coefficients(model, train, case.reference_precision)[None])
         if method == _PEER:
             x, y = dense_rows(model, train)
             norm = float(np.sqrt(model.design.radius**2 + model.design.intercept))
             return Fit(objective_perturbation(x, y, point.epsilon, norm, int(rng.integers(1 << 31)))[None])
         cost = {"epsilon": Decimal(point["epsilon"]), "delta": Decimal(self.delta)}
-        step = plan_release(method, model, DROPPED, n, **cost).final_step
+        step = plan_release(method, case.model(method), DROPPED, n, **cost).final_step
         if method == "gibbs-posterior":
             matrix = DesignRows(model.design, model.target).hold(n)
             matrix.take(train)
@@ -212,10 +223,10 @@ def dense_rows(model: ConvexLossModel, codes: Integers) -> tuple[Floats, Floats]
     return rows.toarray() if hasattr(rows, "toarray") else rows, codes[:, -1].astype(np.float64)
 
 
-def exact_coefficients(model: ConvexLossModel, codes: Integers) -> Floats:
-    """Return the most probable coefficients given exact records, shape (width,)."""
+def exact_coefficients(model: ConvexLossModel, codes: Integers, precision: float) -> Floats:
+    """Return the most probable coefficients given exact records and normal priors, shape (width,)."""
     x, y = dense_rows(model, codes)
-    return np.asarray(mode_of(LogisticPosterior(x[None], y[None], LogisticLaw(1.0, model.precision)))[0])
+    return np.asarray(mode_of(LogisticPosterior(x[None], y[None], LogisticLaw(1.0, precision)))[0])
 
 
 def _nearer(name: str, own: Results) -> Iterator[Claim]:

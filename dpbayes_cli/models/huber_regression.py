@@ -9,7 +9,7 @@ from dpbayes_cli.core.losses import HuberLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
-from dpbayes_cli.models.families.regression_domain import CoefficientPrior, NumberDomain, Precision, number_example
+from dpbayes_cli.models.families.regression_domain import NormalCoefficients, NumberDomain, number_example
 
 
 class HuberDomain(NumberDomain, frozen=True, kw_only=True):
@@ -23,12 +23,6 @@ class HuberDomain(NumberDomain, frozen=True, kw_only=True):
     @property
     def loss(self) -> HuberLoss:
         return HuberLoss(self.threshold, self.relative_scale)
-
-
-class HuberPrior(CoefficientPrior, frozen=True, kw_only=True):
-    """Independent normal priors with mean zero on all coefficients of the scaled design."""
-
-    precision: Precision = 1.0
 
 
 class HuberRegression(ConvexNumberModel):
@@ -53,5 +47,5 @@ class HuberRegression(ConvexNumberModel):
         prefer_when="You predict a number, and a few extreme records would force wide bounds on linear-regression.",
     )
     domain_type: ClassVar[type[Section]] = HuberDomain
-    prior_type: ClassVar[type[Section]] = HuberPrior
+    prior_type: ClassVar[type[Section]] = NormalCoefficients
     examples: ClassVar[tuple[Example, ...]] = (number_example(), number_example(norm=0.5, scale=2.0, threshold=1.0))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Findings
@@ -14,9 +13,9 @@ from dpbayes_cli.core.losses import CountLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.predicted import LEVELS, PredictiveLaws
 from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.convex_loss import CoefficientPredictor, ConvexLossDomain
+from dpbayes_cli.models.families.convex_loss import CoefficientPredictor
 from dpbayes_cli.models.families.curved_loss import CurvedLossModel
-from dpbayes_cli.models.families.regression_domain import COUNT_SPEC, CountDomain, StatedPrior, count_example
+from dpbayes_cli.models.families.regression_domain import COUNT_SPEC, CountDomain, count_example
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,10 +34,6 @@ class PoissonDomain(CountDomain, frozen=True, kw_only=True):
     @property
     def loss(self) -> CountLoss:
         return CountLoss(self.target.upper)
-
-
-class PoissonPrior(StatedPrior, frozen=True, kw_only=True):
-    """By default, coefficients are independent N(0, 1) on the scaled design, the intercept N(log(bound / 4), 4)."""
 
 
 class PoissonRegression(CurvedLossModel):
@@ -62,25 +57,20 @@ class PoissonRegression(CurvedLossModel):
         assumptions="Counts have a public bound, numbers have public bounds, and texts have public lists of values. "
         "Given the features, a count is Poisson before it is clamped; if counts vary more, intervals are too narrow. "
         "Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By default their "
-        "priors are N(0, 1 / precision); that of the intercept has the mean log(bound / 4) and twice the standard "
-        "deviation.",
+        "priors are normal with mean 0 and standard deviation 1.5 for numbers, 1 for levels of texts, and, around "
+        "log(bound / 4), 3 for the intercept.",
         source="Wedderburn 1974 (quasi-likelihood).",
         corrections="The mean of clamped counts takes the place of exp(x'w), so that clamping causes no bias. With "
         "another link, gradients would have to be clipped, and clipping has a bias that depends on the data.",
         prefer_when="You ask how the number of visits, claims or events depends on other columns.",
     )
     domain_type: ClassVar[type[Section]] = PoissonDomain
-    prior_type: ClassVar[type[Section]] = PoissonPrior
     first_spec: ClassVar[Mapping[str, str]] = COUNT_SPEC
     examples: ClassVar[tuple[Example, ...]] = (count_example(), count_example(norm=0.5, intercept=False))
+    default_spread: ClassVar[float] = 1.5
     ratio: ClassVar[str] = "rate ratio"
 
     target: NumericColumn
-
-    @classmethod
-    def coefficient_law(cls, domain: ConvexLossDomain, prior: Section) -> CoefficientLaw:
-        start = require_type(domain.loss, CountLoss).start()
-        return require_type(prior, StatedPrior).law_of(domain.design, start)
 
     @property
     def ratio_of(self) -> str:

@@ -9,7 +9,7 @@ from dpbayes_cli.core.losses import ProbitLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.curved_loss import CurvedClassModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, StatedPrior, class_example
+from dpbayes_cli.models.families.regression_domain import ClassDomain, class_example
 
 
 class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
@@ -33,12 +33,8 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
         return ProbitLoss()
 
 
-class ProbitPrior(StatedPrior, frozen=True, kw_only=True):
-    """By default, coefficients are independent N(0, 1) on the scaled design."""
-
-
 class ProbitRegression(CurvedClassModel):
-    """Gibbs posterior of the loss A(t) - y * t, where t = x'w and A(t) = t * Phi(t) + phi(t); by default w ~ N(0, I).
+    """Gibbs posterior of the loss A(t) - y * t, where t = x'w and A(t) = t * Phi(t) + phi(t).
 
     If the expected loss is smallest, the probability of class 1 is A'(t) = Phi(t), as in probit regression.
 
@@ -47,7 +43,7 @@ class ProbitRegression(CurvedClassModel):
     """
 
     name: ClassVar[str] = "probit-regression"
-    summary: ClassVar[str] = "the probability of a class, probit mean function, pseudo-likelihood, normal prior"
+    summary: ClassVar[str] = "the probability of a class, probit mean function, pseudo-likelihood"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="With `noisy-newton`, the default: noisy derivatives of the log likelihood, from which the posterior "
         "is inferred. With the other mechanisms: draws of the coefficients from a posterior tempered for privacy.",
@@ -56,7 +52,8 @@ class ProbitRegression(CurvedClassModel):
         "c^2 = 0.399 * c^2.",
         assumptions="The assumptions of logistic-regression apply, with the probit mean function Phi. The log "
         "likelihood is replaced by the canonical pseudo-likelihood y * t - A(t), where t is the linear predictor and "
-        "A(t) = t * Phi(t) + phi(t); both have the mean function Phi.",
+        "A(t) = t * Phi(t) + phi(t); both have the mean function Phi. The default priors have the standard "
+        "deviation 1.5 for numbers, 1 for levels of texts, and 3 for the intercept.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
         "canonical form. The log likelihoods of probit and complementary log-log models have unbounded gradients and "
@@ -65,5 +62,5 @@ class ProbitRegression(CurvedClassModel):
         "curvature.",
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
-    prior_type: ClassVar[type[Section]] = ProbitPrior
+    default_spread: ClassVar[float] = 1.5
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)

@@ -9,7 +9,7 @@ from dpbayes_cli.core.losses import QuantileLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
-from dpbayes_cli.models.families.regression_domain import CoefficientPrior, NumberDomain, Precision, number_example
+from dpbayes_cli.models.families.regression_domain import NormalCoefficients, NumberDomain, number_example
 
 
 class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
@@ -24,12 +24,6 @@ class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
     @property
     def loss(self) -> QuantileLoss:
         return QuantileLoss(self.level, self.smoothing, self.relative_scale)
-
-
-class QuantilePrior(CoefficientPrior, frozen=True, kw_only=True):
-    """Independent normal priors with mean zero on all coefficients of the scaled design."""
-
-    precision: Precision = 1.0
 
 
 class QuantileRegression(ConvexNumberModel):
@@ -55,5 +49,5 @@ class QuantileRegression(ConvexNumberModel):
         prefer_when="You predict the median or a high quantile of a number.",
     )
     domain_type: ClassVar[type[Section]] = QuantileDomain
-    prior_type: ClassVar[type[Section]] = QuantilePrior
+    prior_type: ClassVar[type[Section]] = NormalCoefficients
     examples: ClassVar[tuple[Example, ...]] = (number_example(), number_example(level=0.9))

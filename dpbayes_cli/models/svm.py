@@ -9,7 +9,7 @@ from dpbayes_cli.core.losses import SmoothHingeLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexClassModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
+from dpbayes_cli.models.families.regression_domain import ClassDomain, NormalCoefficients, class_example
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -26,12 +26,6 @@ class SvmDomain(ClassDomain, frozen=True, kw_only=True):
     @property
     def loss(self) -> SmoothHingeLoss:
         return SmoothHingeLoss(self.smoothing)
-
-
-class SvmPrior(CoefficientPrior, frozen=True, kw_only=True):
-    """Independent normal priors with mean zero on all coefficients of the scaled design."""
-
-    precision: Precision = 1.0
 
 
 class Svm(ConvexClassModel):
@@ -55,7 +49,7 @@ class Svm(ConvexClassModel):
         prefer_when="You need only the class, and records far from the boundary should have no influence on it.",
     )
     domain_type: ClassVar[type[Section]] = SvmDomain
-    prior_type: ClassVar[type[Section]] = SvmPrior
+    prior_type: ClassVar[type[Section]] = NormalCoefficients
     examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(smoothing=0.1))
 
     def mean(self, t: "Floats") -> "Floats":

@@ -11,7 +11,8 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.predicted import PredictiveLaws
-from dpbayes_cli.models.poisson_regression import PoissonDomain, PoissonPrior, PoissonRegression
+from dpbayes_cli.models.families.regression_domain import StatedPrior
+from dpbayes_cli.models.poisson_regression import PoissonDomain, PoissonRegression
 from tests.conftest import Cli
 
 DOMAIN = {"target": {"column": "visits", "upper": 5}, "features": {"age": {"lower": 0, "upper": 100}}}
@@ -19,14 +20,14 @@ DOMAIN = {"target": {"column": "visits", "upper": 5}, "features": {"age": {"lowe
 
 def built(**prior: object) -> PoissonRegression:
     domain = msgspec.convert(DOMAIN, PoissonDomain)
-    return PoissonRegression.build(domain, msgspec.convert(prior, PoissonPrior))
+    return PoissonRegression.build(domain, msgspec.convert(prior, StatedPrior))
 
 
 def test_the_default_prior_of_the_intercept_depends_on_the_bound() -> None:
     law = built().prior
     assert law.means == (np.log(5 / 4), 0.0)
-    assert law.scales == (2.0, 1.0)
-    law = built(law="laplace", scale={"age": 0.3}, mean={"intercept": 1.0}).prior
+    assert (law.name, law.scales) == ("normal", (3.0, 1.5))
+    law = built(law="laplace", precision=1.0, scale={"age": 0.3}, mean={"intercept": 1.0}).prior
     assert (law.name, law.means, law.scales) == ("laplace", (1.0, 0.0), (2.0, 0.3))
 
 

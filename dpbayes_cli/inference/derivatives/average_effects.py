@@ -48,7 +48,7 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         beta: draws of the coefficients, shape (n_draws, width).
         without_noise: their covariance without noise, shape (width, width); None if it is not known.
     """
-    prior = np.linalg.inv(observation.prior.precision)
+    prior = observation.prior.covariance
     unknown, hidden = [], []
     for contrast in observation.design.contrasts:
         weights = np.zeros(observation.design.width)

@@ -17,7 +17,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
 from dpbayes_cli.core.predictor import Predictor, fixed_target
 from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.regression_domain import CLASS_SPEC, NUMBER_SPEC, CoefficientPrior
+from dpbayes_cli.models.families.regression_domain import CLASS_SPEC, NUMBER_SPEC, NormalCoefficients
 from dpbayes_cli.privacy.noisy_descent import Curvature
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class CoefficientModel(Model, HasCoefficients):
     @classmethod
     def coefficient_law(cls, domain: ConvexLossDomain, prior: Section) -> CoefficientLaw:
         """Return the prior of the coefficients."""
-        return require_type(prior, CoefficientPrior).law_of(domain.design)
+        return CoefficientLaw.common(domain.design.width, require_type(prior, NormalCoefficients).precision)
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:

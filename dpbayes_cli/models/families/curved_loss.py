@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.design import Contrast
 from dpbayes_cli.core.findings import Effect, Fact, Findings
 from dpbayes_cli.core.losses import CurvedLoss
-from dpbayes_cli.core.section import require_type
-from dpbayes_cli.models.families.convex_loss import CoefficientModel, ConvexClassModel
+from dpbayes_cli.core.section import Section, require_type, with_defaults
+from dpbayes_cli.models.families.convex_loss import CoefficientModel, ConvexClassModel, ConvexLossDomain
+from dpbayes_cli.models.families.regression_domain import StatedPrior
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -24,9 +26,26 @@ class CurvedLossModel(CoefficientModel):
     """A model whose loss has a slope that is a mean minus the outcome, from which coefficients are inferred."""
 
     default_mechanism: ClassVar[str] = "noisy-newton"
+    prior_type: ClassVar[type[Section]] = StatedPrior
     accepts_posteriors: ClassVar[bool] = True
+    default_spread: ClassVar[float] = 2.5
+    """The scale of the default prior of the coefficient of a number."""
     ratio: ClassVar[str] = ""
     """The ratio that the exponential of a coefficient is, such as an odds ratio; empty if it is none."""
+
+    @classmethod
+    def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        return require_type(prior, StatedPrior).complete(cls.default_spread)
+
+    @classmethod
+    def complete_prior_of_draws(cls, domain: Section, prior: Section) -> Section:
+        stated = require_type(prior, StatedPrior)
+        return stated if stated.spread is not None else with_defaults(stated, precision=1.0)
+
+    @classmethod
+    def coefficient_law(cls, domain: ConvexLossDomain, prior: Section) -> CoefficientLaw:
+        whole = require_type(prior, StatedPrior).complete(cls.default_spread)
+        return whole.law_of(domain.design, require_type(domain.loss, CurvedLoss).start())
 
     @property
     def curved_loss(self) -> CurvedLoss:

@@ -1,7 +1,7 @@
 """Features, targets and priors of regressions in a spec, with the examples and first specs of such models."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
 from msgspec import Meta
@@ -12,17 +12,17 @@ from dpbayes_cli.core.coefficient_law import CoefficientLaw, LawName
 from dpbayes_cli.core.columns import Column, NumericColumn, check_bounds
 from dpbayes_cli.core.design import INTERCEPT, Design, Feature, check_names
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.section import Level, Positive, Section
+from dpbayes_cli.core.section import Level, Positive, Section, with_defaults
 from dpbayes_cli.models.families.domain_types import Bound, StandIn
 
 STEPS = 1 << 16
 """Number of grid steps between the bounds of a number."""
 MAX_DESIGN_COLUMNS = 10_000
 
-START_SCALE = 2.0
-"""How much wider than that of other coefficients the default prior of an intercept is if its location is not 0."""
-
-Precision = Annotated[Positive, Meta(description="tau: the prior precision of every coefficient")]
+_INTERCEPT_FACTOR = 2.0
+"""How much wider the default prior of an intercept is than that of a number's coefficient."""
+_LEVEL_SCALE = 1.0
+"""The scale of the default prior of the coefficient of a text's level."""
 
 
 class FeatureSection(Section, frozen=True, kw_only=True):
@@ -155,28 +155,29 @@ class CountDomain(RegressionDomain, frozen=True, kw_only=True):
     target: CountTarget
 
 
-class CoefficientPrior(Section, frozen=True, kw_only=True):
-    """Independent N(0, 1 / tau) priors on all coefficients of the scaled design; subclasses add a default for tau."""
+class NormalCoefficients(Section, frozen=True, kw_only=True):
+    """Independent N(0, 1 / tau) priors of all coefficients of the scaled design."""
 
-    precision: Precision
-
-    def law_of(self, design: Design, start: float = 0.0) -> CoefficientLaw:
-        """Return the prior of the coefficients of a design.
-
-        Args:
-            start: the default location of the intercept.
-        """
-        return CoefficientLaw.common(design.width, self.precision)
+    precision: Annotated[Positive, Meta(description="tau: the prior precision of every coefficient")] = 1.0
 
 
-class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
+class StatedPrior(Section, frozen=True, kw_only=True):
     """The prior of the coefficients of the scaled design: normal, Student-t or Laplace laws.
 
-    By default, coefficients are independent and normal with mean 0. ``dpbayes infer`` accepts any other prior at no
-    cost; mechanisms that release draws accept ``precision`` alone.
+    ``dpbayes infer`` accepts any prior at no cost; mechanisms that release draws accept ``precision`` alone, which is 1
+    by default.
     """
 
-    precision: Precision = 1.0
+    precision: Annotated[
+        Positive | None, Meta(description="tau: the precision of every coefficient, instead of spread")
+    ] = None
+    spread: Annotated[
+        Positive | None,
+        Meta(
+            description="the scale of the coefficients of numbers; that of the intercept is twice as large, and that "
+            "of levels of texts is 1 [2.5; of probit and Poisson regressions 1.5]"
+        ),
+    ] = None
     law: Annotated[LawName, Meta(description="the law of each coefficient")] = "normal"
     freedom: Annotated[
         Annotated[float, Meta(ge=1.0, le=1e6)] | None, Meta(description="the degrees of freedom of Student-t laws [4]")
@@ -188,7 +189,7 @@ class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
         dict[str, Positive],
         Meta(
             description="the scale of coefficients, by name; of a normal law it is the standard deviation [1 / "
-            "sqrt(precision)]"
+            "sqrt(precision), or from spread]"
         ),
     ] = msgspec.field(default_factory=dict)
     correlations: Annotated[
@@ -197,8 +198,25 @@ class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
     ] = ()
     origin: Annotated[str | None, Meta(description="the release of other people whose posterior this prior is")] = None
 
-    def law_of(self, design: Design, start: float = 0.0) -> CoefficientLaw:
-        """Return the prior of the coefficients of a design; see ``CoefficientPrior.law_of``.
+    def __post_init__(self) -> None:
+        if self.precision is not None and self.spread is not None:
+            raise ValueError("state precision or spread, not both")
+
+    def complete(self, spread: float) -> Self:
+        """Return the prior with its defaults.
+
+        Args:
+            spread: the default of this key.
+        """
+        if self.precision is None and not self.correlations:
+            return with_defaults(self, spread=spread)
+        return with_defaults(self, precision=1.0)
+
+    def law_of(self, design: Design, start: float) -> CoefficientLaw:
+        """Return the prior of the coefficients of a design.
+
+        Args:
+            start: the default location of the intercept.
 
         Raises:
             SpecError: a name is not that of a coefficient, or the correlations are not those of a normal law.
@@ -214,9 +232,7 @@ class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
                 )
         default = {INTERCEPT: start}
         means = tuple(float(self.mean.get(name, default.get(name, 0.0))) for name in names)
-        wider = {INTERCEPT: START_SCALE if start else 1.0}
-        usual = self.precision**-0.5
-        scales = tuple(float(self.scale.get(name, usual * wider.get(name, 1.0))) for name in names)
+        scales = tuple(float(self.scale.get(name, usual)) for name, usual in self._scales(design, start).items())
         if self.correlations:
             matrix = np.array([[*row, *[np.nan] * len(names)][: len(names)] for row in self.correlations])
             is_square = matrix.shape == (len(names), len(names)) and bool(np.allclose(matrix, matrix.T))
@@ -229,6 +245,17 @@ class StatedPrior(CoefficientPrior, frozen=True, kw_only=True):
         is_plain = not (any(means) or self.correlations) and len(set(scales)) == 1 and self.law == "normal"
         tau = self.precision if is_plain and not self.scale else None
         return CoefficientLaw(means, scales, self.law, self.freedom or 4.0, self.correlations, tau)
+
+    def _scales(self, design: Design, start: float) -> dict[str, float]:
+        if self.spread is None:
+            usual = (self.precision or 1.0) ** -0.5
+            scales = dict.fromkeys(design.names, usual)
+            return {**scales, INTERCEPT: _INTERCEPT_FACTOR * usual} if start and design.intercept else scales
+        scales = {INTERCEPT: _INTERCEPT_FACTOR * self.spread} if design.intercept else {}
+        for feature in design.features:
+            is_number = isinstance(feature.column, NumericColumn)
+            scales |= dict.fromkeys(feature.names, self.spread if is_number else _LEVEL_SCALE)
+        return scales
 
 
 def check_target(name: str, features: dict[str, FeatureSection]) -> None:
