@@ -18,6 +18,10 @@ _ALARMING = 0.2
 """If the model expects a larger share of numbers beyond the bounds, a result says so in a warning, not in a note."""
 
 
+_UNUSUAL = 0.05
+"""If the model expects a larger share of numbers above an upper bound that should hold nearly all, a result warns."""
+
+
 @dataclass(frozen=True)
 class Fact:
     """A clause about one parameter; its text is ``before``, the estimate, then ``after``.
@@ -92,6 +96,18 @@ def mean_of_clamped(column: str, lower: float, upper: float) -> Fact:
     return Fact(
         f"the mean of {column or 'the numbers'}, with numbers beyond {bounds} counted at the bound, is about", 0
     )
+
+
+def with_numbers_above(findings: Findings, share: float, upper: float) -> Findings:
+    """Return findings with a warning if the law of the model has a large share of numbers above the upper bound."""
+    if share <= _UNUSUAL:
+        return findings
+    warning = (
+        f"by this result, about {100.0 * share:.0f} % of the numbers are above {float_text(upper)}, the upper bound, "
+        "and were counted as if they were equal to it. How large they are follows from the law of the model alone: "
+        "check the bound. Also, "
+    )
+    return replace(findings, note=warning + findings.note, is_warning=True)
 
 
 def of_clamped_normal(

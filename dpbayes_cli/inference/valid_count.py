@@ -23,6 +23,7 @@ from dpbayes_cli.core.noisy_observation import (
     NoisySums,
     RecordCount,
 )
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 _TAIL_NATS = 40.0
@@ -123,10 +124,20 @@ def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
             observed, weight = observed[:, 2:], observation.outcome.column.steps**2
         return [_NoisyTotal(float(observed.sum()), observation.noise, observed.size, weight)]
     if isinstance(observation, NoisyDerivatives):
-        return []  # no released sum counts records alone
+        return _counted_by_curvature(observation)
     # tables that share a scope were rebuilt from the same valid records
     tables = observation.tables if observation.scope is None else observation.tables[:1]
     return [_NoisyTotal(float(table.observed.sum()), table.noise, table.observed.size) for table in tables]
+
+
+def _counted_by_curvature(observation: NoisyDerivatives) -> list[_NoisyTotal]:
+    """Return the count in the Hessian of the first round: if its point is an intercept, all curvatures are equal."""
+    point = observation.points[0]
+    if not observation.design.intercept or point[1:].any():
+        return []
+    curvature = float(observation.loss.curvature(point[:1])[0])
+    noise = DiscreteGaussian(float(observation.hessian_sds[0, 0]) / curvature)
+    return [_NoisyTotal(float(observation.hessians[0, 0, 0]) / curvature, noise)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,7 +93,7 @@ class BetaGeometric(WholeNumber, BetaProbability):
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         failures = f"if {column or 'each number'} counts the failures before the first success"
         share = Fact("about", 0, f"of attempts succeed, {failures}", is_share=True)
-        return Findings((share,), note=self.law_note)
+        return self.findings_of(share, (1.0 - estimates[0]) ** (self.upper + 1))
 
     @property
     def default_support(self) -> tuple[float, float]:

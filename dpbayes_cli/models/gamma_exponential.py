@@ -1,5 +1,6 @@
 """Gamma-exponential: the rate of exponential waiting times."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -118,7 +119,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         mean = mean_of(column, convert=lambda rate: 1.0 / max(rate, LEAST_DIVISOR))
-        return Findings((mean,), note=self.law_note)
+        return self.findings_of(mean, math.exp(-estimates[0] * self.upper))
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return the coefficients of sum(x) and n in the log likelihood: -rate and log(rate)."""

@@ -93,7 +93,9 @@ class GammaPoisson(WholeNumber, GammaRate):
         return mean
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        return Findings((mean_of(column),), note=self.law_note)
+        from scipy.special import pdtrc
+
+        return self.findings_of(mean_of(column), float(pdtrc(self.upper, estimates[0])))
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return the coefficients of sum(x) and n in the log likelihood: log(rate) and -rate."""

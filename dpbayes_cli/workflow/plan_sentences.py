@@ -41,7 +41,7 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
     if isinstance(model, HasCoefficients):
         sentences.append(
             "Features are simulated with any spread between their bounds. If yours vary little within this range, "
-            "intervals are wider."
+            "intervals are wider. Data sets where nearly all records have the same target are left out."
         )
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
     warnings = [*warnings_of(model, spec.mechanism, expected), *(f"{warning}." for warning in known)]
@@ -76,10 +76,11 @@ def found_sentence(cost: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> s
         f"No {cost.key} up to {cost.limit:g} gives {goal}: at {cost.key} {cost.limit:g} it would be {at_limit}, "
         f"and without privacy {nonprivate}."
     )
+    narrower = "The truth of each data set is drawn from the prior: if you know it roughly, state a narrower --prior."
     if cost.nonprivate <= target.value:
-        return f"{text} Use more records or another mechanism (--compare)."
+        return f"{text} Use more records or another mechanism (--compare). {narrower}"
     factor = (cost.nonprivate / target.value) ** 2
-    return f"{text} You need {f'at least {factor:.2g} times as many' if factor >= 1.1 else 'more'} records."
+    return f"{text} You need {f'at least {factor:.2g} times as many' if factor >= 1.1 else 'more'} records. {narrower}"
 
 
 def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str:

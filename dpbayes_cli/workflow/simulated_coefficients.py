@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _MAX_RECORDS = 10_000
 """For a larger data set, only this many records are simulated, and each counts several times."""
 _PLAIN_DRAWS = 50
+_COMMONEST, _MAX_TRIES = 0.9, 100
+"""Data sets in which a larger share of the records has the same target are simulated anew, so many times at most: a wide
+prior makes most data sets so, but few are that somebody would analyze."""
 _DIFFERENCE = 1e-4
 _NODES, _ROUNDS = 7, 4
 """The number of quadrature nodes for the mean curvature of a record, and of rounds until this curvature converges."""
@@ -51,9 +54,12 @@ class CoefficientSimulation(Simulation):
         """Return the standard deviations with and without privacy, and the scores of predictions."""
         step, size = self.planned.plan.final_step, min(self.n_records, _MAX_RECORDS)
         prior = require_type(self.model, HasCoefficients).prior
-        truth = prior.draw(1, self.data_rng)[0]
         rows = require_type(step.rows, DesignRows)
-        both = cast("Integers", self.model.simulated_records(truth.tolist(), size + TESTED, self.data_rng))
+        for _ in range(_MAX_TRIES):
+            truth = prior.draw(1, self.data_rng)[0]
+            both = cast("Integers", self.model.simulated_records(truth.tolist(), size + TESTED, self.data_rng))
+            if np.bincount(both[:, -1]).max() <= _COMMONEST * len(both):
+                break
         codes, others = both[:size], both[size:]
         records = DesignRows(rows.design, rows.target).hold(size)
         records.take(codes)

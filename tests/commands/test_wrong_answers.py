@@ -144,3 +144,31 @@ def test_a_result_of_valid_records_has_no_warning(name: str, dpbayes: Cli, place
     (place / "a.csv").write_text(text, encoding="utf-8")
     result = dpbayes("release", "a.csv", *request, "--eps", "3", "-q").exits(0)
     assert not result.out.removeprefix(NAIVE).startswith(("WARNING", "note")), result.out
+
+
+REGRESSION = """
+model: logistic-regression
+source: {delimiter: ';'}
+domain: {target: {column: ill, values: ['no', 'yes']}, features: {age: {lower: 0, upper: 100}}}
+privacy: {epsilon: 3, delta: 1e-6}
+inference: {method: naive}
+"""
+
+
+@pytest.mark.parametrize(("cell", "begins"), [("31,5", FEW), ("31.5", "WARNING: the naive")])
+def test_a_regression_on_few_valid_records_says_so(cell: str, begins: str, dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("ill;age\n" + f"yes;{cell}\nno;{cell}\n" * (N // 2), encoding="utf-8")
+    (place / "a.yaml").write_text(REGRESSION, encoding="utf-8")
+    assert dpbayes("release", "a.csv", "--spec", "a.yaml").exits(0).out.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("model", "warned"),
+    [("gamma-poisson", True), ("beta-geometric", True), ("gamma-exponential", True), ("gamma-poisson", False)],
+)
+def test_a_bound_that_many_numbers_exceed_is_told(model: str, warned: bool, dpbayes: Cli, place: Path) -> None:
+    """The means are 2.5; a bound of 2 is exceeded by 30 to 46 %, one of 30 by none."""
+    (place / "a.csv").write_text(column("1", "2", "3", "4"), encoding="utf-8")
+    options = ["--model", model, "--column", "x", "--upper", "2" if warned else "30", "--eps", "3"]
+    out = dpbayes("release", "a.csv", *options).exits(0).out
+    assert out.startswith("WARNING: by this result, about") == warned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.inference.derivatives.derivative_studies import Cell, simulated
 
 LAWS = [DiscreteLaplace(1.3), DiscreteGaussian(2.1), RoundedGaussian(2.1)]
 
@@ -98,3 +100,15 @@ def test_a_private_number_of_records_has_no_upper_limit() -> None:
     assert summary is not None
     assert abs(summary.mean - 10**7 - 5) < 5
     assert summary.q95 - summary.q05 < 20
+
+
+def test_the_first_round_of_a_regression_counts_the_valid_records() -> None:
+    """Of 60 intervals, at most 44 hold the number with probability 2e-4."""
+    total, covered = RecordCount("at-most", 300), []
+    for seed in range(60):
+        _, observation = simulated(Cell("mixed", 3, 100, 1.0), np.random.default_rng(seed), total)
+        summary = count_valid_records(observation, total)
+        assert summary is not None
+        covered.append(summary.q05 <= 100 <= summary.q95)
+    assert sum(covered) > 44
+    assert count_valid_records(replace(observation, points=observation.points + 0.1), total) is None

@@ -11,6 +11,7 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
+from dpbayes_cli.core.findings import Fact, Findings, with_numbers_above
 from dpbayes_cli.core.inference_options import InferenceOptions, SumInference
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import GroupedSums, NoisySums, valid_count
@@ -95,6 +96,16 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior, Gro
     @abstractmethod
     def number_family(self) -> NumberFamily:
         """The law of a number before it is clamped or dropped, with the prior of its parameter."""
+
+    def findings_of(self, fact: Fact, share_above: float) -> Findings:
+        """Return a fact, what its interval assumes, and a warning if many numbers were clamped.
+
+        Args:
+            share_above: the estimated share of numbers above the upper bound, before they are clamped.
+        """
+        findings = Findings((fact,), note=self.law_note)
+        is_dropped = self.column.outside == "drop"
+        return findings if is_dropped else with_numbers_above(findings, share_above, self.column.upper)
 
     @abstractmethod
     def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
