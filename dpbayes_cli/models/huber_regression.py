@@ -25,6 +25,10 @@ class HuberDomain(NumberDomain, frozen=True, kw_only=True):
         return HuberLoss(self.threshold, self.relative_scale)
 
 
+class HuberPrior(NormalCoefficients, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design, by default N(0, 1)."""
+
+
 class HuberRegression(ConvexNumberModel):
     """Gibbs posterior of Huber's loss of (x'w - y) / scale, with y scaled to [-1, 1] and w ~ N(0, I / tau).
 
@@ -47,5 +51,5 @@ class HuberRegression(ConvexNumberModel):
         prefer_when="You predict a number, and a few extreme records would force wide bounds on linear-regression.",
     )
     domain_type: ClassVar[type[Section]] = HuberDomain
-    prior_type: ClassVar[type[Section]] = NormalCoefficients
+    prior_type: ClassVar[type[Section]] = HuberPrior
     examples: ClassVar[tuple[Example, ...]] = (number_example(), number_example(norm=0.5, scale=2.0, threshold=1.0))

@@ -7,7 +7,7 @@ from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.curved_loss import CurvedClassModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, class_example
+from dpbayes_cli.models.families.regression_domain import ClassDomain, StatedPrior, class_example
 
 
 class LogisticDomain(ClassDomain, frozen=True, kw_only=True):
@@ -16,6 +16,10 @@ class LogisticDomain(ClassDomain, frozen=True, kw_only=True):
     @property
     def loss(self) -> LogisticLoss:
         return LogisticLoss()
+
+
+class LogisticPrior(StatedPrior, frozen=True, kw_only=True):
+    """By default normal with standard deviation 2.5 for intercept and numbers, and 1 for levels of texts."""
 
 
 class LogisticRegression(CurvedClassModel):
@@ -34,14 +38,15 @@ class LogisticRegression(CurvedClassModel):
         "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most c^2 / 4.",
         assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "
         "a public norm. Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By "
-        "default their priors are normal with mean 0 and standard deviation 2.5 for numbers, 1 for levels of texts, "
-        "and 5 for the intercept; with mechanisms that release draws, 1 for all.",
+        "default their priors are normal with mean 0 and standard deviation 2.5 for intercept and numbers, and 1 for "
+        "levels of texts; with mechanisms that release draws, 1 for all.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
         corrections="With an intercept, the Lipschitz constant of the loss is L = sqrt(1 + norm^2); the papers state L "
         "= norm.",
         prefer_when="You predict one of two classes from many columns, and want probabilities.",
     )
     domain_type: ClassVar[type[Section]] = LogisticDomain
+    prior_type: ClassVar[type[Section]] = LogisticPrior
     ratio: ClassVar[str] = "odds ratio"
     examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(norm=0.5, intercept=False))
 

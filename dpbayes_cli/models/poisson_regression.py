@@ -15,7 +15,7 @@ from dpbayes_cli.core.predicted import LEVELS, PredictiveLaws
 from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.convex_loss import CoefficientPredictor
 from dpbayes_cli.models.families.curved_loss import CurvedLossModel
-from dpbayes_cli.models.families.regression_domain import COUNT_SPEC, CountDomain, count_example
+from dpbayes_cli.models.families.regression_domain import COUNT_SPEC, CountDomain, StatedPrior, count_example
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,10 @@ class PoissonDomain(CountDomain, frozen=True, kw_only=True):
     @property
     def loss(self) -> CountLoss:
         return CountLoss(self.target.upper)
+
+
+class PoissonPrior(StatedPrior, frozen=True, kw_only=True):
+    """By default normal, with the scales of probit regression; the intercept has the mean log(bound / 4)."""
 
 
 class PoissonRegression(CurvedLossModel):
@@ -57,14 +61,15 @@ class PoissonRegression(CurvedLossModel):
         assumptions="Counts have a public bound, numbers have public bounds, and texts have public lists of values. "
         "Given the features, a count is Poisson before it is clamped; if counts vary more, intervals are too narrow. "
         "Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By default their "
-        "priors are normal with mean 0 and standard deviation 1.5 for numbers, 1 for levels of texts, and, around "
-        "log(bound / 4), 3 for the intercept.",
+        "priors are normal with standard deviation 1.5 for intercept and numbers, and 1 for levels of texts; the "
+        "intercept has the mean log(bound / 4), other coefficients have the mean 0.",
         source="Wedderburn 1974 (quasi-likelihood).",
         corrections="The mean of clamped counts takes the place of exp(x'w), so that clamping causes no bias. With "
         "another link, gradients would have to be clipped, and clipping has a bias that depends on the data.",
         prefer_when="You ask how the number of visits, claims or events depends on other columns.",
     )
     domain_type: ClassVar[type[Section]] = PoissonDomain
+    prior_type: ClassVar[type[Section]] = PoissonPrior
     first_spec: ClassVar[Mapping[str, str]] = COUNT_SPEC
     examples: ClassVar[tuple[Example, ...]] = (count_example(), count_example(norm=0.5, intercept=False))
     default_spread: ClassVar[float] = 1.5

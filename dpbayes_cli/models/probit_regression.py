@@ -9,7 +9,7 @@ from dpbayes_cli.core.losses import ProbitLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.curved_loss import CurvedClassModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, class_example
+from dpbayes_cli.models.families.regression_domain import ClassDomain, StatedPrior, class_example
 
 
 class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
@@ -33,6 +33,10 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
         return ProbitLoss()
 
 
+class ProbitPrior(StatedPrior, frozen=True, kw_only=True):
+    """By default normal with standard deviation 1.5 for intercept and numbers, and 1 for levels of texts."""
+
+
 class ProbitRegression(CurvedClassModel):
     """Gibbs posterior of the loss A(t) - y * t, where t = x'w and A(t) = t * Phi(t) + phi(t).
 
@@ -53,7 +57,7 @@ class ProbitRegression(CurvedClassModel):
         assumptions="The assumptions of logistic-regression apply, with the probit mean function Phi. The log "
         "likelihood is replaced by the canonical pseudo-likelihood y * t - A(t), where t is the linear predictor and "
         "A(t) = t * Phi(t) + phi(t); both have the mean function Phi. The default priors have the standard "
-        "deviation 1.5 for numbers, 1 for levels of texts, and 3 for the intercept.",
+        "deviation 1.5 for intercept and numbers, and 1 for levels of texts.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
         "canonical form. The log likelihoods of probit and complementary log-log models have unbounded gradients and "
@@ -62,5 +66,6 @@ class ProbitRegression(CurvedClassModel):
         "curvature.",
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
+    prior_type: ClassVar[type[Section]] = ProbitPrior
     default_spread: ClassVar[float] = 1.5
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)

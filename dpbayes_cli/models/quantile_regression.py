@@ -26,6 +26,10 @@ class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
         return QuantileLoss(self.level, self.smoothing, self.relative_scale)
 
 
+class QuantilePrior(NormalCoefficients, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design, by default N(0, 1)."""
+
+
 class QuantileRegression(ConvexNumberModel):
     """Gibbs posterior of a smoothed pinball loss of (x'w - y) / scale, with y scaled to [-1, 1] and w ~ N(0, I / tau).
 
@@ -49,5 +53,5 @@ class QuantileRegression(ConvexNumberModel):
         prefer_when="You predict the median or a high quantile of a number.",
     )
     domain_type: ClassVar[type[Section]] = QuantileDomain
-    prior_type: ClassVar[type[Section]] = NormalCoefficients
+    prior_type: ClassVar[type[Section]] = QuantilePrior
     examples: ClassVar[tuple[Example, ...]] = (number_example(), number_example(level=0.9))

@@ -28,6 +28,10 @@ class SvmDomain(ClassDomain, frozen=True, kw_only=True):
         return SmoothHingeLoss(self.smoothing)
 
 
+class SvmPrior(NormalCoefficients, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design, by default N(0, 1)."""
+
+
 class Svm(ConvexClassModel):
     """Gibbs posterior of a smoothed hinge loss of x'w, with w ~ N(0, I / tau); it gives scores, not probabilities.
 
@@ -49,7 +53,7 @@ class Svm(ConvexClassModel):
         prefer_when="You need only the class, and records far from the boundary should have no influence on it.",
     )
     domain_type: ClassVar[type[Section]] = SvmDomain
-    prior_type: ClassVar[type[Section]] = NormalCoefficients
+    prior_type: ClassVar[type[Section]] = SvmPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(smoothing=0.1))
 
     def mean(self, t: "Floats") -> "Floats":

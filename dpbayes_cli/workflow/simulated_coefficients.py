@@ -34,8 +34,8 @@ _MAX_RECORDS = 10_000
 """For a larger data set, only this many records are simulated, and each counts several times."""
 _PLAIN_DRAWS = 50
 _COMMONEST, _MAX_TRIES = 0.9, 100
-"""Data sets in which a larger share of the records has the same target are simulated anew, so many times at most: a wide
-prior makes most data sets so, but few are that somebody would analyze."""
+"""Data sets in which a larger share of the records has the same target are simulated anew, so many times at most: under
+a wide prior these are many, but people rarely analyze such data."""
 _DIFFERENCE = 1e-4
 _NODES, _ROUNDS = 7, 4
 """The number of quadrature nodes for the mean curvature of a record, and of rounds until this curvature converges."""

@@ -9,4 +9,4 @@ from tests.plans import model_of
 
 def test_predictions_are_probabilities_without_a_caution() -> None:
     model = model_of("logistic-regression", CLASS)
-    assert (model.loss, model.prior.scales, predictor_of(model).note) == (LogisticLoss(), (5.0, 2.5), "")
+    assert (model.loss, model.prior.scales, predictor_of(model).note) == (LogisticLoss(), (2.5, 2.5), "")

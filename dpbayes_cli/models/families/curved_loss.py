@@ -26,7 +26,6 @@ class CurvedLossModel(CoefficientModel):
     """A model whose loss has a slope that is a mean minus the outcome, from which coefficients are inferred."""
 
     default_mechanism: ClassVar[str] = "noisy-newton"
-    prior_type: ClassVar[type[Section]] = StatedPrior
     accepts_posteriors: ClassVar[bool] = True
     default_spread: ClassVar[float] = 2.5
     """The scale of the default prior of the coefficient of a number."""

@@ -19,8 +19,8 @@ STEPS = 1 << 16
 """Number of grid steps between the bounds of a number."""
 MAX_DESIGN_COLUMNS = 10_000
 
-_INTERCEPT_FACTOR = 2.0
-"""How much wider the default prior of an intercept is than that of a number's coefficient."""
+_START_FACTOR = 2.0
+"""How much wider than that of other coefficients the prior of an intercept is if its location is not 0."""
 _LEVEL_SCALE = 1.0
 """The scale of the default prior of the coefficient of a text's level."""
 
@@ -174,8 +174,8 @@ class StatedPrior(Section, frozen=True, kw_only=True):
     spread: Annotated[
         Positive | None,
         Meta(
-            description="the scale of the coefficients of numbers; that of the intercept is twice as large, and that "
-            "of levels of texts is 1 [2.5; of probit and Poisson regressions 1.5]"
+            description="the scale of the intercept and of the coefficients of numbers; that of levels of texts is 1 "
+            "[2.5; of probit and Poisson regressions 1.5]"
         ),
     ] = None
     law: Annotated[LawName, Meta(description="the law of each coefficient")] = "normal"
@@ -250,8 +250,8 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         if self.spread is None:
             usual = (self.precision or 1.0) ** -0.5
             scales = dict.fromkeys(design.names, usual)
-            return {**scales, INTERCEPT: _INTERCEPT_FACTOR * usual} if start and design.intercept else scales
-        scales = {INTERCEPT: _INTERCEPT_FACTOR * self.spread} if design.intercept else {}
+            return {**scales, INTERCEPT: _START_FACTOR * usual} if start and design.intercept else scales
+        scales = {INTERCEPT: self.spread} if design.intercept else {}
         for feature in design.features:
             is_number = isinstance(feature.column, NumericColumn)
             scales |= dict.fromkeys(feature.names, self.spread if is_number else _LEVEL_SCALE)

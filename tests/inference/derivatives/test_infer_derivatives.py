@@ -207,11 +207,11 @@ def test_the_next_point_is_finite_whatever_was_released(kind: Literal["mixed", "
 
 
 def test_a_wide_design_is_inferred_from_all_hessians() -> None:
-    """Of 41 coefficients' intervals 85 % cover; below 66 % with probability 1e-3 if they are independent."""
-    beta, observation = simulated(Cell("categorical", 10, 20_000, 3.0), np.random.default_rng(4))
+    """In 40 data sets 80 % of the intervals cover, with a standard error of .014; of 8 data sets the error is .03."""
+    cell = Cell("categorical", 10, 20_000, 3.0)
+    assert study(cell, 8, 4).covered.mean() > 0.66
+    _, observation = simulated(cell, np.random.default_rng(4))
     posterior = infer(observation, "noise-aware", 400, np.random.default_rng(5))
-    covered = [m.quantiles["q05"] <= b <= m.quantiles["q95"] for m, b in zip(posterior.marginals, beta, strict=True)]
-    assert np.mean(covered) > 0.66
     assert posterior.draws.shape == (400, 41)
     assert posterior.warnings == known_miscalibration(observation.design, observation.loss) != ()
 
