@@ -9,7 +9,7 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 
 _MAX_DRAWS = 1000
-_UNKNOWN_SHARE, _HIDDEN_SHARE = 0.7, 0.9
+_UNKNOWN_SHARE, _HIDDEN_SHARE = 0.7, 0.75
 """A change is told if the standard deviation of its effect is more than this share of that of the prior: without noise,
 and with it."""
 
@@ -69,7 +69,8 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         )
     if hidden:
         warnings.append(
-            f"the noise hides nearly everything about {', '.join(hidden)}: intervals are those of the prior. If you "
-            "expected more, look for cells that do not match the spec: dpbayes check FILE --spec SPEC"
+            f"the noise hides most of what the records say about {', '.join(hidden)}: the interval is mainly that of "
+            "the prior, which may exclude a large effect. Bounds closer to the values of a number, or more epsilon, "
+            "would tell more"
         )
     return tuple(warnings)
