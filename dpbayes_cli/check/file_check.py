@@ -142,7 +142,9 @@ def check_file(
         if len(stated) == 1 and model is None and places[0] is not None:
             check.advice += remedies.about_law(table, named[0], grouped="by" in (kept or {}))
             if missing := named[0].missing:
-                check.advice.append(f"cells that are missing: {missing}; {remedies.DROPPED}")
+                check.advice.append(
+                    f"missing cells ({missing}) are dropped with their records, unless --on-invalid impute:VALUE"
+                )
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
             chosen = stated[0] if stated else None
             check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, kept)

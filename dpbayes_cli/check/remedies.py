@@ -36,7 +36,7 @@ _NO_BREAK = re.compile("[\xa0\u202f]")
 _MUCH_MORE = 1.5
 """If the variance of the numbers is at least this many times that of the model, the check says so."""
 
-_MUCH_BEYOND = 0.1
+_MUCH_BEYOND = 0.05
 """If more than this share of a normal law is beyond the bounds, the check does not advise one."""
 _MANY_EQUAL = 5
 """A number beyond the bounds that is at least so frequent may stand for a missing value."""
