@@ -16,8 +16,6 @@ _NOTICEABLE = 0.02
 """If the model expects a larger share of numbers beyond the bounds, a result states the mean of the clamped numbers."""
 _ALARMING = 0.2
 """If the model expects a larger share of numbers beyond the bounds, a result says so in a warning, not in a note."""
-
-
 _UNUSUAL = 0.05
 """If the model expects a larger share of numbers above an upper bound that should hold nearly all, a result warns."""
 
@@ -103,9 +101,9 @@ def with_numbers_above(findings: Findings, share: float, upper: float) -> Findin
     if share <= _UNUSUAL:
         return findings
     warning = (
-        f"by this result, about {100.0 * share:.0f} % of the numbers are above {float_text(upper)}, the upper bound, "
-        "and were counted as if they were equal to it. How large they are follows from the law of the model alone: "
-        "check the bound. Also, "
+        f"under the law of the model, about {100.0 * share:.0f} % of the numbers would be above the upper bound, "
+        f"{float_text(upper)}. If many of them are, the bound is too low; if few are, this law does not fit the "
+        "numbers, and the result is wrong: `--model normal --out-of-bounds recorded` assumes no law. In any case, "
     )
     return replace(findings, note=warning + findings.note, is_warning=True)
 

@@ -108,9 +108,11 @@ class LogisticLoss(CurvedLoss):
 
     def moments(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """See ``CurvedLoss.moments``; the exponential of NumPy takes a third of the time of ``expit``."""
-        mean = 1.0 / (1.0 + np.exp(np.minimum(-t, 700.0)))
-        variance = mean * (1.0 - mean)
-        return mean, variance, variance, variance * (1.0 - 2.0 * mean)
+        odds = np.exp(np.minimum(-t, 700.0))
+        mean = 1.0 / (1.0 + odds)
+        rest = odds * mean
+        variance = mean * rest
+        return mean, variance, variance, variance * (rest - mean)
 
 
 @dataclass(frozen=True)

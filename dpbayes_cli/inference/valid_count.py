@@ -131,9 +131,12 @@ def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
 
 
 def _counted_by_curvature(observation: NoisyDerivatives) -> list[_NoisyTotal]:
-    """Return the count in the Hessian of the first round: if its point is an intercept, all curvatures are equal."""
+    """Return the count in the Hessian of the first round: if its point is an intercept, all curvatures are equal.
+
+    If the number of records is private, there is none: its noise may be as large as the number.
+    """
     point = observation.points[0]
-    if not observation.design.intercept or point[1:].any():
+    if not observation.design.intercept or point[1:].any() or observation.total.kind == "unbounded":
         return []
     curvature = float(observation.loss.curvature(point[:1])[0])
     noise = DiscreteGaussian(float(observation.hessian_sds[0, 0]) / curvature)

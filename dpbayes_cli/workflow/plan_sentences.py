@@ -9,6 +9,7 @@ from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.core.coefficient_law import HasCoefficients
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.key_threshold import KeyThreshold
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
@@ -39,10 +40,14 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
     first, *others = filter(None, [_predictions(expected.predictions), _width(planned, expected, is_share)])
     sentences = [f"{_cost(spec, planned)}, {first}", *(f"{each[:1].upper()}{each[1:]}" for each in others)]
     if isinstance(model, HasCoefficients):
+        from dpbayes_cli.workflow.simulated_coefficients import COMMONEST, leaves_out_one_class
+
         sentences.append(
             "Features are simulated with any spread between their bounds. If yours vary little within this range, "
-            "intervals are wider. Data sets where nearly all records have the same target are left out."
+            "intervals are wider."
         )
+        if leaves_out_one_class(spec):
+            sentences.append(f"Data sets where more than {100 * COMMONEST:g} % of the targets are equal are left out.")
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
     warnings = [*warnings_of(model, spec.mechanism, expected), *(f"{warning}." for warning in known)]
     sentences += [f"WARNING: {warning}" for warning in warnings]
@@ -76,11 +81,13 @@ def found_sentence(cost: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> s
         f"No {cost.key} up to {cost.limit:g} gives {goal}: at {cost.key} {cost.limit:g} it would be {at_limit}, "
         f"and without privacy {nonprivate}."
     )
-    narrower = "The truth of each data set is drawn from the prior: if you know it roughly, state a narrower --prior."
+    expected = ""
+    if mechanism_type(spec.mechanism).post_processing:
+        expected = " Parameters are drawn from the prior: if you know roughly what to expect, state it there."
     if cost.nonprivate <= target.value:
-        return f"{text} Use more records or another mechanism (--compare). {narrower}"
+        return f"{text} Use more records or another mechanism (--compare).{expected}"
     factor = (cost.nonprivate / target.value) ** 2
-    return f"{text} You need {f'at least {factor:.2g} times as many' if factor >= 1.1 else 'more'} records. {narrower}"
+    return f"{text} You need {f'at least {factor:.2g} times as many' if factor >= 1.1 else 'more'} records.{expected}"
 
 
 def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str:

@@ -171,4 +171,4 @@ def test_a_bound_that_many_numbers_exceed_is_told(model: str, warned: bool, dpba
     (place / "a.csv").write_text(column("1", "2", "3", "4"), encoding="utf-8")
     options = ["--model", model, "--column", "x", "--upper", "2" if warned else "30", "--eps", "3"]
     out = dpbayes("release", "a.csv", *options).exits(0).out
-    assert out.startswith("WARNING: by this result, about") == warned
+    assert out.startswith("WARNING: under the law of the model, about") == warned

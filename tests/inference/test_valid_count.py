@@ -111,4 +111,6 @@ def test_the_first_round_of_a_regression_counts_the_valid_records() -> None:
         assert summary is not None
         covered.append(summary.q05 <= 100 <= summary.q95)
     assert sum(covered) > 44
+    unbounded = RecordCount("unbounded")
     assert count_valid_records(replace(observation, points=observation.points + 0.1), total) is None
+    assert count_valid_records(replace(observation, total=unbounded), unbounded) is None

@@ -174,8 +174,9 @@ class StatedPrior(Section, frozen=True, kw_only=True):
     spread: Annotated[
         Positive | None,
         Meta(
-            description="the scale of the intercept and of the coefficients of numbers; that of levels of texts is 1 "
-            "[2.5; of probit and Poisson regressions 1.5]"
+            description="the scale of the coefficients of numbers and, if there are numbers, of the intercept; that of "
+            "levels of texts is 1 [2.5; 1.5 in probit and Poisson regression, where it is twice that for the intercept "
+            "of the latter]"
         ),
     ] = None
     law: Annotated[LawName, Meta(description="the law of each coefficient")] = "normal"
@@ -208,9 +209,9 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         Args:
             spread: the default of this key.
         """
-        if self.precision is None and not self.correlations:
-            return with_defaults(self, spread=spread)
-        return with_defaults(self, precision=1.0)
+        if self.spread is not None or self.precision is not None:
+            return self
+        return with_defaults(self, **({"precision": 1.0} if self.correlations else {"spread": spread}))
 
     def law_of(self, design: Design, start: float) -> CoefficientLaw:
         """Return the prior of the coefficients of a design.
@@ -247,14 +248,15 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         return CoefficientLaw(means, scales, self.law, self.freedom or 4.0, self.correlations, tau)
 
     def _scales(self, design: Design, start: float) -> dict[str, float]:
+        number, level = self.spread or 0.0, _LEVEL_SCALE
         if self.spread is None:
-            usual = (self.precision or 1.0) ** -0.5
-            scales = dict.fromkeys(design.names, usual)
-            return {**scales, INTERCEPT: _START_FACTOR * usual} if start and design.intercept else scales
-        scales = {INTERCEPT: self.spread} if design.intercept else {}
+            number = level = (self.precision or 1.0) ** -0.5
+        has_numbers = any(isinstance(feature.column, NumericColumn) for feature in design.features)
+        intercept = (number if has_numbers else level) * (_START_FACTOR if start else 1.0)
+        scales = {INTERCEPT: intercept} if design.intercept else {}
         for feature in design.features:
             is_number = isinstance(feature.column, NumericColumn)
-            scales |= dict.fromkeys(feature.names, self.spread if is_number else _LEVEL_SCALE)
+            scales |= dict.fromkeys(feature.names, number if is_number else level)
         return scales
 
 
