@@ -136,6 +136,18 @@ def test_a_regression_states_what_predictions_are_worth(dpbayes: Cli, place: Pat
     assert predictions["guessing_score"] <= predictions["score"]["median"] <= predictions["nonprivate_score"] + 0.02
     assert planned["sentences"][0].startswith("At epsilon 1 and delta 0.000001, expect about ")
     assert any(each.startswith("Features are simulated with any spread") for each in planned["sentences"])
+    assert not any("targets are equal" in each for each in planned["sentences"])
+
+
+def test_plans_by_the_wide_default_prior_leave_out_data_sets_of_one_class(
+    dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the limit, the median of the commonest class's share is .73 in this plan; the seed is fixed."""
+    monkeypatch.setattr("dpbayes_cli.workflow.simulated_coefficients.COMMONEST", 0.6)
+    (place / "regression.yaml").write_text(REGRESSION.replace("prior: {precision: 0.1}\n", ""))
+    planned = dpbayes("plan", "--spec", "regression.yaml", "--records", "100", "--trials", "8", "--json").json
+    assert planned["expected"]["predictions"]["guessing_score"] <= 0.62
+    assert any("more than 60 % of the targets are equal" in each for each in planned["sentences"])
 
 
 def test_privacy_does_not_seem_to_help_predictions() -> None:
