@@ -46,7 +46,7 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
             "Features are simulated with any spread between their bounds. If yours vary little within this range, "
             "intervals are wider."
         )
-        if leaves_out_one_class(spec):
+        if leaves_out_one_class(spec, model.prior):
             sentences.append(f"Data sets where more than {100 * COMMONEST:g} % of the targets are equal are left out.")
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
     warnings = [*warnings_of(model, spec.mechanism, expected), *(f"{warning}." for warning in known)]

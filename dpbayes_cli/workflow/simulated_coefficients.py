@@ -22,7 +22,6 @@ from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.derivatives.infer_derivatives import normal_approximation
 from dpbayes_cli.mechanisms.noisy_newton import rounds
-from dpbayes_cli.models.families.regression_domain import StatedPrior
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -43,9 +42,9 @@ _NODES, _ROUNDS = 7, 4
 """The number of quadrature nodes for the mean curvature of a record, and of rounds until this curvature converges."""
 
 
-def leaves_out_one_class(spec: ReleaseSpec) -> bool:
-    """Return whether data sets are simulated anew if nearly all targets are equal: only under the default prior."""
-    return isinstance(spec.prior, StatedPrior) and spec.prior == spec.complete_prior(spec.domain, type(spec.prior)())
+def leaves_out_one_class(spec: ReleaseSpec, prior: CoefficientLaw) -> bool:
+    """Return whether data sets are simulated anew if nearly all targets are equal: only under a wide default prior."""
+    return prior.tau is None and spec.prior == spec.complete_prior(spec.domain, type(spec.prior)())
 
 
 class CoefficientSimulation(Simulation):
@@ -65,7 +64,8 @@ class CoefficientSimulation(Simulation):
         for _ in range(_MAX_TRIES):
             truth = prior.draw(1, self.data_rng)[0]
             both = cast("Integers", self.model.simulated_records(truth.tolist(), size + TESTED, self.data_rng))
-            if not leaves_out_one_class(self.planned.spec) or np.bincount(both[:, -1]).max() <= COMMONEST * len(both):
+            commonest = np.bincount(both[:, -1]).max()
+            if commonest <= COMMONEST * len(both) or not leaves_out_one_class(self.planned.spec, prior):
                 break
         codes, others = both[:size], both[size:]
         records = DesignRows(rows.design, rows.target).hold(size)
