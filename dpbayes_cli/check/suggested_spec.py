@@ -241,7 +241,8 @@ def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[st
     if key == "classes":  # of a target: the second is the one whose probability is predicted
         return _yaml([*reversed(success_and_failure(profile)[:2])]) if len(profile.commonest) == 2 else ""
     if key in _KINDS["numbers"]:
-        return float_text(profile.lowest if key == "lower" else profile.highest) if profile.numbers else ""
+        has_bounds = profile.numbers and (profile.is_numeric or profile.distinct > 2 * MANY_LEVELS)  # else few texts
+        return float_text(profile.lowest if key == "lower" else profile.highest) if has_bounds else ""
     if key in _LISTS and not _is_measured(profile) and profile.distinct <= 2 * MANY_LEVELS:
         return _yaml(list(levels(profile.name)))
     return ""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MAX_RECORDS = 10_000
 """For a larger data set, only this many records are simulated, and each counts several times."""
 _PLAIN_DRAWS = 50
-COMMONEST, _MAX_TRIES = 0.9, 100
+COMMONEST, _MAX_TRIES = 0.95, 100
 """Under the default prior, data sets in which a larger share of the records has the same target are simulated anew, so
 many times at most: it is wide, so that these data sets are many."""
 _DIFFERENCE = 1e-4

@@ -467,3 +467,10 @@ def test_check_keeps_the_groups_and_warns_at_once_of_counts_that_vary_much(place
     assert "--model normal --column visits --lower LOWER --upper UPPER --out-of-bounds recorded --eps 1" in alone
     written = dpbayes("spec", "init", "--from", "visits.csv", "--not-private", "--column", "visits").exits(0).out
     assert 'out_of_bounds: "recorded"' in written
+
+
+def test_a_feature_of_texts_and_a_few_numbers_is_suggested_as_texts(dpbayes: Cli, place: Path) -> None:
+    """With bounds, most of its cells would be invalid."""
+    (place / "a.csv").write_text("ill,asked\n" + "yes,none\nno,some\nno,2\n" * 20)
+    shown = dpbayes("check", "a.csv", "--model", "logistic-regression", "--column", "ill").exits(0).out
+    assert 'value: ["2", "none", "some"]' in shown
