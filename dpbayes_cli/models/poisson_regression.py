@@ -37,7 +37,7 @@ class PoissonDomain(CountDomain, frozen=True, kw_only=True):
 
 
 class PoissonPrior(StatedPrior, frozen=True, kw_only=True):
-    """By default normal with standard deviation 1.5 for numbers, 1 for levels of texts, and 3 for the intercept."""
+    """By default normal with standard deviation 1.5 for numbers, 1 for texts, 3 for the intercept beside numbers."""
 
 
 class PoissonRegression(CurvedLossModel):
@@ -61,8 +61,8 @@ class PoissonRegression(CurvedLossModel):
         assumptions="Counts have a public bound, numbers have public bounds, and texts have public lists of values. "
         "Given the features, a count is Poisson before it is clamped; if counts vary more, intervals are too narrow. "
         "Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By default their "
-        "priors are normal with standard deviation 1.5 for numbers, 1 for levels of texts, and 3 for the intercept; "
-        "the mean of the intercept is log(bound / 4), that of other coefficients 0.",
+        "priors are normal with standard deviation 1.5 for numbers, 1 for texts, and 3 for the intercept (2 without "
+        "numbers); the mean of the intercept is log(bound / 4), that of other coefficients 0.",
         source="Wedderburn 1974 (quasi-likelihood).",
         corrections="The mean of clamped counts takes the place of exp(x'w), so that clamping causes no bias. With "
         "another link, gradients would have to be clipped, and clipping has a bias that depends on the data.",

@@ -34,7 +34,7 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
 
 
 class ProbitPrior(StatedPrior, frozen=True, kw_only=True):
-    """By default normal with standard deviation 1.5 for intercept and numbers, and 1 for levels of texts."""
+    """By default normal with standard deviation 1.5 for numbers and the intercept beside them, and 1 for texts."""
 
 
 class ProbitRegression(CurvedClassModel):
@@ -57,7 +57,7 @@ class ProbitRegression(CurvedClassModel):
         assumptions="The assumptions of logistic-regression apply, with the probit mean function Phi. The log "
         "likelihood is replaced by the canonical pseudo-likelihood y * t - A(t), where t is the linear predictor and "
         "A(t) = t * Phi(t) + phi(t); both have the mean function Phi. The default priors have the standard "
-        "deviation 1.5 for intercept and numbers, and 1 for levels of texts.",
+        "deviation 1.5 for numbers and the intercept beside them, and 1 for texts.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
         "canonical form. The log likelihoods of probit and complementary log-log models have unbounded gradients and "

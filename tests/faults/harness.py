@@ -317,9 +317,9 @@ def state_of(directory: Path) -> tuple[object, ...]:
 def sweep_repeated_kills(root: Path) -> dict[str, Any]:
     """Kill the command at every step from every state that kills of it leave, until they leave no new one.
 
-    A killed process leaves files and nothing else. So this covers any number of kills: from each state that one or
-    more of them leave, the command is finished, and killed at each of its steps; from all states but the first, at
-    every fourth step.
+    A killed process leaves files and nothing else. So any number of kills leaves one of the states that are found: from
+    each, the command is finished, and killed again. From the first state it is killed at each step, from the others at
+    every fourth step, so that a state which only a step in between leaves may be missed.
     """
     violations: list[str] = []
     todo = [fresh(root / "state-0")]

@@ -9,9 +9,8 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 
 _MAX_DRAWS = 1000
-_UNKNOWN_SHARE, _HIDDEN_SHARE = 0.7, 0.75
-"""A change is told if the standard deviation of its effect is more than this share of that of the prior: without noise,
-and with it."""
+_UNKNOWN_SHARE = 0.5
+"""A change is told if more than this share of the prior's variance of its effect is left: without noise, or with it."""
 
 
 def average_effects(density: DerivativeDensity, draws: Floats) -> dict[str, Floats]:
@@ -56,9 +55,9 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         if contrast.lowered is not None:
             weights[contrast.lowered] = -1.0
         before = float(weights @ prior @ weights)
-        if without_noise is not None and float(weights @ without_noise @ weights) > _UNKNOWN_SHARE**2 * before:
+        if without_noise is not None and float(weights @ without_noise @ weights) > _UNKNOWN_SHARE * before:
             unknown.append(contrast.name)
-        elif float((beta @ weights).var()) > _HIDDEN_SHARE**2 * before:
+        elif float((beta @ weights).var()) > _UNKNOWN_SHARE * before:
             hidden.append(contrast.name)
     warnings = []
     if unknown:
@@ -69,7 +68,7 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         )
     if hidden:
         warnings.append(
-            f"the noise hides most of what the records say about {', '.join(hidden)}: the interval is mainly that of "
+            f"the noise hides most of what the records say about {', '.join(hidden)}: intervals are mainly those of "
             "the prior, which may exclude a large effect. Bounds closer to the values of a number, or more epsilon, "
             "would tell more"
         )

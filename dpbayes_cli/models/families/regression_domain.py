@@ -174,9 +174,9 @@ class StatedPrior(Section, frozen=True, kw_only=True):
     spread: Annotated[
         Positive | None,
         Meta(
-            description="the scale of the coefficients of numbers and, if there are numbers, of the intercept; that of "
-            "levels of texts is 1 [2.5; 1.5 in probit and Poisson regression, where it is twice that for the intercept "
-            "of the latter]"
+            description="the scale of the coefficients of numbers and, if there are numbers, of the intercept (in "
+            "Poisson regression twice as large); that of levels of texts is 1 [2.5; in probit and Poisson regression "
+            "1.5]"
         ),
     ] = None
     law: Annotated[LawName, Meta(description="the law of each coefficient")] = "normal"
@@ -248,14 +248,15 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         return CoefficientLaw(means, scales, self.law, self.freedom or 4.0, self.correlations, tau)
 
     def _scales(self, design: Design, start: float) -> dict[str, float]:
-        number, level = self.spread or 0.0, _LEVEL_SCALE
-        if self.spread is None:
+        """Return the default scale of each coefficient by its name."""
+        if self.spread is not None:
+            number, level = self.spread, _LEVEL_SCALE
+        else:
             number = level = (self.precision or 1.0) ** -0.5
-        has_numbers = any(isinstance(feature.column, NumericColumn) for feature in design.features)
-        intercept = (number if has_numbers else level) * (_START_FACTOR if start else 1.0)
+        are_numbers = [isinstance(feature.column, NumericColumn) for feature in design.features]
+        intercept = (number if any(are_numbers) else level) * (_START_FACTOR if start else 1.0)
         scales = {INTERCEPT: intercept} if design.intercept else {}
-        for feature in design.features:
-            is_number = isinstance(feature.column, NumericColumn)
+        for feature, is_number in zip(design.features, are_numbers, strict=True):
             scales |= dict.fromkeys(feature.names, number if is_number else level)
         return scales
 

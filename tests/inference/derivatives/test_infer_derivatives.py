@@ -170,6 +170,8 @@ def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:
     assert "even without noise" in rare
     assert "the noise hides" in hidden
     assert uninformed(two_level_observation(), 0.1 * flat, 0.01 * np.eye(2)) == ()
+    told = [bool(uninformed(two_level_observation(), share * flat, 0.01 * np.eye(2))) for share in (0.6, 0.8)]
+    assert told == [False, True], "a warning if more than half of the prior's variance is left"
 
 
 def test_the_work_between_rounds_does_not_depend_on_the_noisy_numbers(
