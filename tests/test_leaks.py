@@ -129,8 +129,9 @@ def seen_by_a_reader(dpbayes: Cli, records: Iterable[str], *extra: str) -> tuple
 
 def n_lines(path: Path) -> int:
     """Return the number of lines, without the paragraphs that released values decide on."""
+    decided = "WARNING", "note", "The noise for privacy"
     paragraphs = path.read_text(encoding="utf-8").split("\n\n")
-    return sum(each.count("\n") + 2 for each in paragraphs if not each.startswith(("WARNING", "note")))
+    return sum(each.count("\n") + 2 for each in paragraphs if not each.startswith(decided))
 
 
 def bundle() -> list[Path]:

@@ -18,6 +18,7 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assumptions import assumptions
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.document_parts import (
+    EffectSummary,
     InferenceReport,
     Kind,
     LedgerReference,
@@ -166,7 +167,7 @@ def assemble(
     return remember(stated, spec, model)
 
 
-def effects(analysis: Analysis) -> dict[str, ParameterSummary] | UnsetType:
+def effects(analysis: Analysis) -> dict[str, EffectSummary] | UnsetType:
     """Return the effects that a document states; released draws are too few for intervals, and have none."""
     if analysis.drawn:
         return UNSET
@@ -175,7 +176,13 @@ def effects(analysis: Analysis) -> dict[str, ParameterSummary] | UnsetType:
     draws |= {f"{AVERAGE}{name}": values for name, values in analysis.posterior.effects.items()}
     for name, values in draws.items():
         quantiles = dict(zip(QUANTILES, map(float, np.quantile(values, list(QUANTILES.values()))), strict=True))
-        summaries[name] = summary(Marginal(float(values.mean()), float(values.std()), quantiles, 0.0, 0.0))
+        width: Width | UnsetType = UNSET
+        if (without_noise := analysis.posterior.contrast_sds.get(name)) is not None:
+            variance = float(np.log(values).var())
+            known = min(without_noise**2, variance)
+            width = Width(sd_data=known**0.5, sd_noise=(variance - known) ** 0.5)
+        of_draws = summary(Marginal(float(values.mean()), float(values.std()), quantiles, 0.0, 0.0))
+        summaries[name] = EffectSummary(**msgspec.structs.asdict(of_draws), log_width=width)
     return summaries or UNSET
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.bundle.document_parts import (
     DocumentPart,
+    EffectSummary,
     ExtremeGroups,
     InferenceReport,
     LedgerReference,
@@ -121,7 +122,7 @@ class ReleaseDocument(DocumentPart, frozen=True, kw_only=True, dict=True):
         about("the numbers that the first sentence of the result states; absent if an earlier version wrote this"),
     ] = UNSET
     effects: Annotated[
-        dict[str, ParameterSummary] | UnsetType,
+        dict[str, EffectSummary] | UnsetType,
         about("ratios, and average effects of a change in one column, in the units of the data; absent without any"),
     ] = UNSET
     width: dict[str, Width]

@@ -130,6 +130,21 @@ class ParameterSummary(DocumentPart, frozen=True, kw_only=True):
     q95: float | None
 
 
+class Width(DocumentPart, frozen=True, kw_only=True):
+    """The two parts of a posterior standard deviation: sd^2 = sd_data^2 + sd_noise^2."""
+
+    sd_data: Annotated[float, about("the standard deviation that would remain if the exact statistics were known")]
+    sd_noise: Annotated[float, about("the standard deviation that the noise on the statistics adds")]
+
+
+class EffectSummary(ParameterSummary, frozen=True, kw_only=True):
+    """The summary of the posterior of an effect."""
+
+    log_width: Annotated[
+        Width | UnsetType, about("the parts of the standard deviation of the logarithm of a ratio; absent if unknown")
+    ] = UNSET
+
+
 class StatedResult(DocumentPart, frozen=True, kw_only=True):
     """A number that the first sentence of the result states."""
 
@@ -138,13 +153,6 @@ class StatedResult(DocumentPart, frozen=True, kw_only=True):
     estimate: Annotated[float, about("the number; a probability from 0 to 1 if the clause states a percentage")]
     q05: Annotated[float | None, about("the lower end of the 90 % interval; null if there is no interval")]
     q95: Annotated[float | None, about("the upper end of the 90 % interval; null if there is no interval")]
-
-
-class Width(DocumentPart, frozen=True, kw_only=True):
-    """The two parts of a posterior standard deviation: sd^2 = sd_data^2 + sd_noise^2."""
-
-    sd_data: Annotated[float, about("the standard deviation that would remain if the exact statistics were known")]
-    sd_noise: Annotated[float, about("the standard deviation that the noise on the statistics adds")]
 
 
 class ValidRecords(DocumentPart, frozen=True, kw_only=True):

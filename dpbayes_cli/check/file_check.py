@@ -25,16 +25,16 @@ from dpbayes_cli.check.column_profile import (
     count_valid_records,
     mean_and_variance,
 )
-from dpbayes_cli.check.file_layout import (
-    UTF8,
-    UTF16,
-    FileLayout,
-    first_wrong_line,
-    read_header,
-)
+from dpbayes_cli.check.file_layout import UTF8, UTF16, FileLayout, first_wrong_line, read_header
 from dpbayes_cli.check.file_table import Table, only_file
 from dpbayes_cli.check.header_lines import header_line_advice
-from dpbayes_cli.check.suggested_spec import layout_keys, spec_from_data, spec_from_header, suggested_model, usual_model
+from dpbayes_cli.check.suggested_spec import (
+    layout_keys,
+    spec_from_data,
+    spec_from_header,
+    suggested_model,
+    usual_column,
+)
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, name_of_copy
@@ -161,9 +161,10 @@ def suggested_spec(
 ) -> str:
     """Return a YAML spec with values from the data; see ``spec_from_data``. NOT PRIVATE."""
     source, kept = {} if table.layout is None else layout_keys(table.layout), dict(kept or {})
+    column = column or (usual_column(profiles) if model is None else None)
     of_column = [profile for profile in profiles if profile.name == column]
     if model is None and "by" not in kept and of_column and remedies.about_law(table, of_column[0], grouped=False):
-        model, kept["domain"] = usual_model("numbers"), {"out_of_bounds": "recorded"}
+        model, kept["domain"] = "normal", {"out_of_bounds": "recorded"}
     return spec_from_data(file, source, profiles, table.texts, column=column, model=model, kept=kept)
 
 

@@ -218,8 +218,8 @@ def about_spread(
     expected = model.variance_at(mean)
     if expected is None and beyond > _MUCH_BEYOND and getattr(model, "out_of_bounds", "") == "clamp":
         yield (
-            f"many numbers are near a bound, and a normal law does not fit them: {100 * beyond:.0f} % of it is beyond "
-            "the bounds, and its mean and spread would be wrong"
+            "many numbers are near a bound, and a normal law does not fit them: with their mean and spread, it would "
+            f"have {100 * beyond:.0f} % of its numbers beyond the bounds, and the result would be wrong"
             + ("" if grouped else "; for numbers of any law: --out-of-bounds recorded")
         )
     if expected is not None and variance > _MUCH_MORE * expected > 0.0:

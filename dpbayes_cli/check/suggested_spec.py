@@ -115,11 +115,7 @@ def spec_from_data(
     """
     by_name = {profile.name: profile for profile in profiles}
     target = column or ""
-    if column is None:
-        by_rank = sorted(profiles, key=lambda each: each.may_be_id)
-        usual = {profile.name: suggested_model(profile) for profile in by_rank}
-        suited = [name for name, each in usual.items() if each and model in {None, each}]
-        column = next(iter([*suited, *(usual if model else ())]), None)
+    column = column or usual_column(profiles, model)
     if column not in by_name:
         raise SourceError(
             "no column holds numbers, or between two and 50 different texts"
@@ -193,6 +189,14 @@ def release_command(data: str, suggestion: str) -> list[str]:
         f"dpbayes release {shlex.quote(data)}{' --no-header' * ('header' in spec.get('source', {}))}",
         *(f"--{key.replace('_', '-')} {shlex.quote(text)}" for key, text in shown.items()),
     ]
+
+
+def usual_column(profiles: Sequence[ColumnProfile], model: str | None = None) -> str | None:
+    """Return the first column that suits a model, or any model; None if no column does. IDs are the last choice."""
+    by_rank = sorted(profiles, key=lambda each: each.may_be_id)
+    usual = {profile.name: suggested_model(profile) for profile in by_rank}
+    suited = [name for name, each in usual.items() if each and model in {None, each}]
+    return next(iter([*suited, *(usual if model else ())]), None)
 
 
 def suggested_model(column: ColumnProfile) -> str:

@@ -92,7 +92,11 @@ def account_sentences(account: Account, last: Guarantee | None) -> str:
         return left
     times = 0 if account.exhausted else admitted_releases(account.budget, last, account.charged)
     releases = "1 more release" if times == 1 else f"{times:,} more releases" if times else "no more release"
-    return f"{left} It pays for {releases} like the last one."
+    differs = account.budget.kind == "renyi" and not last.epsilon.is_finite()
+    why = (
+        " Such a release alone states another epsilon than it costs here, where Renyi orders add up." if differs else ""
+    )
+    return f"{left} It pays for {releases} like the last one.{why}"
 
 
 def _left(account: Account) -> str:

@@ -167,6 +167,18 @@ def _show(data: str, check: FileCheck) -> None:
             emit_document("  " + _command_lines(parts))
         if len(check.columns) > 1:
             emit(f"for another column: dpbayes check {shlex.quote(data)} --column NAME")
+        if (column := _column_of_groups(check)) and "\nby:" not in check.suggestion:
+            by = f"add --by {shlex.quote(column)} --groups FILE, a list of the texts from public knowledge"
+            emit(f"for one result for each text of a column, such as {column}: {by}")
+
+
+def _column_of_groups(check: FileCheck) -> str:
+    """Return the name of a column of few texts, those with few missing cells first; empty if there is none."""
+    from dpbayes_cli.check.suggested_spec import kind_of
+
+    suited = [each for each in check.columns if kind_of(each) in {"texts", "two texts"} and not each.is_numeric]
+    others = [each for each in suited if f'\ncolumn: "{each.name}"' not in check.suggestion]
+    return min(others, key=lambda each: (each.missing, -each.distinct)).name if others else ""
 
 
 def _command_lines(parts: Sequence[str]) -> str:

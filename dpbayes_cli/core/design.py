@@ -101,6 +101,10 @@ class Contrast:
         below = 0.0 if self.lowered is None else beta[..., self.lowered]
         return np.asarray(self.factor * (beta[..., self.raised] - below))
 
+    def variance(self, covariance: Floats) -> float:
+        """Return the variance of the change of the linear predictor, for a covariance of shape (width, width)."""
+        return float(self.of_coefficients(self.of_coefficients(covariance)))
+
 
 @dataclass(frozen=True)
 class Design:

@@ -31,6 +31,7 @@ class Fact:
         of_samples: the same number as a function of all parameters, from samples of shape (n_samples, n_parameters) to
             shape (n_samples,); None if the number depends on this parameter alone.
         row: the name of the number in the table of parameters; empty if the table holds the parameter itself.
+        ratio: the name of the effect if the number is a ratio, such as an odds ratio; else empty.
     """
 
     before: str
@@ -40,6 +41,7 @@ class Fact:
     convert: Callable[[float], float] = float
     of_samples: Callable[[Floats], Floats] | None = None
     row: str = ""
+    ratio: str = ""
 
 
 @dataclass(frozen=True)

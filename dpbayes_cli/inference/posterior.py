@@ -95,6 +95,8 @@ class Posterior:
         states: the probability that each sequence is in each state at each step, shape (n_sequences, n_steps,
             n_states); None unless the model is a hidden Markov model.
         effects: draws of average effects by name, of a regression with a mean function.
+        contrast_sds: the standard deviations of changes of the linear predictor that would remain without noise, by the
+            name of the change of a feature, of a regression with a mean function.
         drawn_states: the states of each of ``draws``, shape (n_draws, n_sequences, n_steps); None for other models.
     """
 
@@ -109,3 +111,4 @@ class Posterior:
     states: Floats | None = None
     drawn_states: Integers | None = None
     effects: dict[str, Floats] = field(default_factory=dict)
+    contrast_sds: dict[str, float] = field(default_factory=dict)

@@ -104,16 +104,18 @@ class Normal(BoundedNumber, Groupable):
         "adds nothing to this bound.",
         assumptions="Each record holds one number, rounded to a public grid of 2^14 steps between public bounds; a "
         "number out of bounds is clamped to the nearer bound or dropped. Before rounding and clamping, numbers are "
-        "normal. Inference treats the sum of many records as normal given the parameters. With impute:VALUE, an "
-        "invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair stand-in.",
+        "normal; with out_of_bounds: recorded, they may have any law, and the result describes them after clamping. "
+        "Inference treats the sum of many records as normal given the parameters. With impute:VALUE, an invalid cell "
+        "counts as if it held VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
         corrections="In the paper's algorithm, a factor is missing from the mean of the sum, and the sum of the "
         "numbers within the bounds is drawn from its prior. It also treats the three parts of the sum (records below, "
         "within and above the bounds) as independent, which makes variances 1.21 times too large in the paper's own "
         "example. Here the mean and the covariance of the sums are the number of records times the mean and the "
         "covariance of one clamped or dropped number. The sums are drawn from their law given the released numbers.",
-        prefer_when="You have a measurement of unknown mean and spread. If the spread is known, normal-mean spends "
-        "all of the budget on the mean.",
+        prefer_when="You have a measurement of unknown mean and spread. If numbers are skewed or many are at a bound, "
+        "state --out-of-bounds recorded. If the spread is known, normal-mean spends all of the budget "
+        "on the mean.",
     )
     domain_type: ClassVar[type[Section]] = NormalDomain
     prior_type: ClassVar[type[Section]] = NormalPrior

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.document_parts import ParameterSummary, Width
+from dpbayes_cli.bundle.document_parts import EffectSummary, ParameterSummary, StatedResult, Width
 from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.result_sentence import privacy_width_sentence, result_lines, result_sentence
@@ -133,6 +134,36 @@ def test_the_width_that_is_due_to_privacy(dpbayes: Cli) -> None:
     naive = replace(document, inference=replace(document.inference, method="naive", warnings=["it is too narrow"]))
     assert privacy_width_sentence(naive) == ""
     assert result_lines(naive)[0] == "WARNING: it is too narrow"
+
+
+def test_the_width_of_a_ratio_that_is_due_to_privacy(dpbayes: Cli) -> None:
+    """Of the logarithm of the odds ratio, 60 % of the width remain: 2 * 2^-.6 to 2 * 2^.6 is 1.71 wide."""
+    document = released(dpbayes, BINARY)
+    domain = {"target": {"column": "t", "values": ["no", "yes"]}, "features": {"x": {"values": ["a", "b"]}}}
+    spec = build_spec(
+        {
+            "model": "logistic-regression",
+            "domain": domain,
+            "mechanism": "noisy-newton",
+            "privacy": {"epsilon": "1", "delta": "1e-6"},
+        }
+    )
+    document = with_posterior(
+        replace(document, model=spec.model, spec=spec.stated_in_full),
+        dict.fromkeys(spec.build_model(None).parameters, (-1.0, 0.0, 1.0)),
+    )
+    parts = Width(sd_data=0.6, sd_noise=0.8)
+    effect = EffectSummary(mean=2.0, sd=1.0, q05=1.0, q50=2.0, q95=4.0, log_width=parts)
+    ratio = "with x = b, the odds of t = yes are about"
+    stated = [StatedResult(statement=ratio, parameter="x=b", estimate=2.0, q05=1.0, q95=4.0)]
+    document = replace(document, effects={"x=b against a": effect}, results=stated, valid_records=None)
+    assert "with x = b, the odds of t = yes are about 2.0 times as high as with x = a" in result_sentence(document)
+    assert privacy_width_sentence(document) == (
+        "The noise for privacy makes up about 43 % of the width of this interval; without noise, the interval would be "
+        "about 1.7 wide."
+    )
+    unknown = replace(document, effects={"x=b against a": replace(effect, log_width=UNSET)})
+    assert privacy_width_sentence(unknown) == ""
 
 
 @pytest.mark.usefixtures("without_figures")

@@ -433,6 +433,8 @@ def test_counts_near_zero_are_not_sent_to_a_normal_law(place: Path, dpbayes: Cli
     (place / "visits.csv").write_text("visits,age\n" + "0,30\n0,40\n0,41\n0,50\n0,60\n0,62\n1,70\n6,81\n" * 5)
     profiles = dpbayes("check", "visits.csv", "--json").exits(0).json["columns"]
     assert [each["model"] for each in profiles] == ["gamma-poisson", "normal"]
+    first = " ".join(dpbayes("check", "visits.csv").exits(0).out.replace("\\", "").split())
+    assert "--column visits --lower LOWER --upper UPPER --out-of-bounds recorded" in first, "as with --column"
     column = ("check", "visits.csv", "--column", "visits")
     counted = dpbayes(*column, "--model", "gamma-poisson", "--upper", "10").exits(0).out
     assert "times too narrow" in counted
@@ -465,6 +467,8 @@ def test_check_keeps_the_groups_and_warns_at_once_of_counts_that_vary_much(place
     assert "recorded" not in shown, "groups do not support it"
     alone = " ".join(dpbayes("check", "visits.csv", "--column", "visits").exits(0).out.replace("\\", "").split())
     assert "--model normal --column visits --lower LOWER --upper UPPER --out-of-bounds recorded --eps 1" in alone
+    assert "such as ward: add --by ward --groups FILE" in alone
+    assert "such as ward" not in shown
     written = dpbayes("spec", "init", "--from", "visits.csv", "--not-private", "--column", "visits").exits(0).out
     assert 'out_of_bounds: "recorded"' in written
 

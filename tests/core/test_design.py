@@ -198,3 +198,13 @@ def test_a_number_from_0_to_1_is_compared_over_its_whole_range() -> None:
     bounds = {"smoke": (0.0, 1.0), "age": (18.0, 90.0), "share": (0.0, 0.5)}
     features = tuple(Feature(NumericColumn(name, *ends, 1 << 16)) for name, ends in bounds.items())
     assert [each.name for each in Design(features).contrasts] == ["smoke + 1", "age + 10", "share + 0.1"]
+
+
+def test_the_variance_of_a_contrast_uses_the_covariance_of_its_coefficients() -> None:
+    """The squared step times the variance of a number; Var(b - a) = Var(b) - 2 Cov(a, b) + Var(a) of a text."""
+    features = Feature(NumericColumn("age", 20.0, 60.0, 1 << 16)), Feature(Column("arm", ("a", "b")))
+    number, text = Design(features).contrasts
+    root = np.random.default_rng(3).standard_normal((4, 4))
+    covariance = root @ root.T
+    assert number.variance(covariance) == pytest.approx(number.factor**2 * covariance[1, 1])
+    assert text.variance(covariance) == pytest.approx(covariance[2, 2] - 2.0 * covariance[2, 3] + covariance[3, 3])

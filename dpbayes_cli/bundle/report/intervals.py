@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import UnsetType
+
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document_parts import Width
 from dpbayes_cli.inference.posterior import interval_ends
 from dpbayes_cli.privacy.lazy_numpy import np
 
@@ -49,10 +53,18 @@ def stored_intervals(document: ReleaseDocument) -> Intervals:
 
 def share_without_noise(document: ReleaseDocument, parameter: str) -> float | None:
     """Return the share of an interval's width that would remain without the noise for privacy; None if unknown."""
-    parts, sd = document.width.get(parameter), document.posterior[parameter].sd
-    if parts is None or not sd or document.inference.method == "naive":
-        return None
-    return min(parts.sd_data / sd, 1.0)
+    return _share(document, document.width.get(parameter))
+
+
+def share_of_log_without_noise(document: ReleaseDocument, effect: str) -> float | None:
+    """Return the share of the width of the interval of a ratio's logarithm that would remain; None if unknown."""
+    known = not isinstance(document.effects, UnsetType) and document.effects.get(effect)
+    return _share(document, known.log_width) if known and not isinstance(known.log_width, UnsetType) else None
+
+
+def _share(document: ReleaseDocument, parts: Width | None) -> float | None:
+    whole = 0.0 if parts is None else math.hypot(parts.sd_data, parts.sd_noise)
+    return None if parts is None or not whole or document.inference.method == "naive" else parts.sd_data / whole
 
 
 def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) -> Intervals:

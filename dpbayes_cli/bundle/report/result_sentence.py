@@ -16,7 +16,12 @@ from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGuarante
 from dpbayes_cli.bundle.files import keys_of
 from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
-from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
+from dpbayes_cli.bundle.report.intervals import (
+    Intervals,
+    share_of_log_without_noise,
+    share_without_noise,
+    stored_intervals,
+)
 from dpbayes_cli.bundle.report.validity import left_bounds, not_counted_text, validity_warning
 from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text, is_pooled
 from dpbayes_cli.bundle.stated_request import model_of
@@ -72,25 +77,36 @@ def stated_results(document: ReleaseDocument, samples: Floats) -> list[StatedRes
 def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
     """Return how much of the width of the first interval the noise for privacy causes; empty if this is unknown.
 
-    It is known for the interval of a parameter, but not for an interval that depends on several parameters.
+    It is known for the interval of a parameter or of a ratio, but not for others that depend on several parameters.
     """
     shown = intervals or stored_intervals(document)
     facts = findings_of(document).facts
-    name = list(document.posterior)[facts[0].parameter]
-    remaining = share_without_noise(document, name)
-    if remaining is None or name not in shown.ends or facts[0].of_samples is not None:
+    fact = facts[0]
+    remaining = _share_without_noise(fact, document)
+    estimate, ends = _estimate_and_ends(fact, document, shown)
+    if remaining is None or not ends:
         return ""
     if validity_warning(document).startswith("WARNING"):  # the prior may make up most of the width
         return ""
     which = "the width of the first interval" if len(facts) > 1 else "the width of this interval"
     if remaining > 0.99:
         return f"The noise for privacy makes up less than 1 % of {which}."
-    low, high = sorted(map(facts[0].convert, shown.ends[name]))
+    low, high = ends
+    if fact.ratio:  # its logarithm has the interval that the noise widens evenly
+        narrow_low, narrow_high = (estimate * (end / estimate) ** remaining for end in ends)
+        remaining = (narrow_high - narrow_low) / (high - low)
     width = remaining * (high - low)
     return (
         f"The noise for privacy makes up about {100.0 * (1.0 - remaining):.0f} % of {which}; without noise, the "
-        f"interval would be about {size_text(width, facts[0].is_share)} wide."
+        f"interval would be about {size_text(width, fact.is_share)} wide."
     )
+
+
+def _share_without_noise(fact: Fact, document: ReleaseDocument) -> float | None:
+    if fact.ratio:
+        return share_of_log_without_noise(document, fact.ratio)
+    name = list(document.posterior)[fact.parameter]
+    return share_without_noise(document, name) if fact.of_samples is None else None
 
 
 def findings_of(document: ReleaseDocument) -> Findings:

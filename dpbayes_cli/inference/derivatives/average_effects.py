@@ -40,24 +40,20 @@ def average_effects(density: DerivativeDensity, draws: Floats) -> dict[str, Floa
     return effects
 
 
-def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Floats | None) -> tuple[str, ...]:
+def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Floats) -> tuple[str, ...]:
     """Return warnings about effects of which the release, or even the records, tell little.
 
     Args:
         beta: draws of the coefficients, shape (n_draws, width).
-        without_noise: their covariance without noise, shape (width, width); None if it is not known.
+        without_noise: their covariance without noise, shape (width, width).
     """
     prior = observation.prior.covariance
     unknown, hidden = [], []
     for contrast in observation.design.contrasts:
-        weights = np.zeros(observation.design.width)
-        weights[contrast.raised] = 1.0
-        if contrast.lowered is not None:
-            weights[contrast.lowered] = -1.0
-        before = float(weights @ prior @ weights)
-        if without_noise is not None and float(weights @ without_noise @ weights) > _UNKNOWN_SHARE * before:
+        limit = _UNKNOWN_SHARE * contrast.variance(prior)
+        if contrast.variance(without_noise) > limit:
             unknown.append(contrast.name)
-        elif float((beta @ weights).var()) > _UNKNOWN_SHARE * before:
+        elif float(contrast.of_coefficients(beta).var()) > limit:
             hidden.append(contrast.name)
     warnings = []
     if unknown:

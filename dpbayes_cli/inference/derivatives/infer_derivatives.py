@@ -62,6 +62,7 @@ def infer_derivatives(
         warnings=(*run.convergence.warnings, *uninformed(observation, coefficients(flat), without_noise)),
         chains=coefficients(run.draws),
         effects=average_effects(density, flat),
+        contrast_sds=_contrast_sds(observation.design, without_noise),
     )
 
 
@@ -109,16 +110,24 @@ def known_miscalibration(design: Design, loss: CurvedLoss) -> tuple[str, ...]:
 
 
 def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
-    values, data_variance = draw_coefficients(observation, rng, max(math.ceil(n_draws / HESSIANS), 10))
+    values, without_noise = draw_coefficients(observation, rng, max(math.ceil(n_draws / HESSIANS), 10))
     return Posterior(
-        summarize_draws(values, data_variance),
+        summarize_draws(values, np.diag(without_noise)),
         rng.permutation(values)[:n_draws],
         f"{len(values)} draws given {HESSIANS} draws of the Hessian, whose entries of different features are shrunk to "
         "those of independent features; the gradient of the last round alone is used",
         exact=False,
         monte_carlo=HESSIANS**-0.5,
-        warnings=(*known_miscalibration(observation.design, observation.loss), *uninformed(observation, values, None)),
+        warnings=(
+            *known_miscalibration(observation.design, observation.loss),
+            *uninformed(observation, values, without_noise),
+        ),
+        contrast_sds=_contrast_sds(observation.design, without_noise),
     )
+
+
+def _contrast_sds(design: Design, covariance: Floats) -> dict[str, float]:
+    return {contrast.name: contrast.variance(covariance) ** 0.5 for contrast in design.contrasts}
 
 
 def _plug_in(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:

@@ -126,7 +126,7 @@ def hessian_law(observation: NoisyDerivatives) -> HessianLaw:
 
 
 def draw_coefficients(observation: NoisyDerivatives, rng: np.random.Generator, each: int = 10) -> tuple[Floats, Floats]:
-    """Return draws of the coefficients, shape (n, width), and their mean variance given exact derivatives.
+    """Return draws of the coefficients, shape (n, width), and their mean covariance given exact derivatives.
 
     Under a Student-t or Laplace prior, coefficients and the precisions of their priors are drawn in turn.
     """
@@ -142,8 +142,8 @@ def draw_coefficients(observation: NoisyDerivatives, rng: np.random.Generator, e
 
     for _ in range(0 if prior.is_normal else _SWEEPS):
         precisions = prior.mixing_precisions(draw(1)[0], rng)[:, :, None] * np.eye(width)
-    variances = np.linalg.inv(information + precisions)[:, range(width), range(width)].mean(axis=0)
-    return draw(each).reshape(-1, width), variances
+    covariance = np.linalg.inv(information + precisions).mean(axis=0)
+    return draw(each).reshape(-1, width), covariance
 
 
 def mean_coefficients(observation: NoisyDerivatives) -> Floats:

@@ -85,11 +85,11 @@ class CurvedLossModel(CoefficientModel):
 
         if contrast.lowered is None:
             before = f"with {contrast.feature} {contrast.change} higher, {self.ratio_of} about"
-            fact = Fact(before, contrast.raised, "times as high", convert=convert)
+            fact = Fact(before, contrast.raised, "times as high", convert=convert, ratio=contrast.name)
         else:
             before = f"with {contrast.feature} = {contrast.change}, {self.ratio_of} about"
             after = f"times as high as with {contrast.feature} = {contrast.base}"
-            fact = Fact(before, contrast.raised, after, of_samples=of_samples)
+            fact = Fact(before, contrast.raised, after, of_samples=of_samples, ratio=contrast.name)
         return Effect(contrast.name, fact, of_samples, self.ratio)
 
 

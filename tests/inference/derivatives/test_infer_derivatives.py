@@ -89,6 +89,8 @@ def test_the_posterior_of_two_levels_is_that_of_quadrature() -> None:
     assert all(m.sd_data**2 + m.sd_noise**2 == pytest.approx(m.sd**2) for m in posterior.marginals)
     lower, higher = expit(posterior.draws).T
     effect = posterior.effects["x=b against a"]
+    without_noise = sum(m.sd_data**2 for m in posterior.marginals) ** 0.5
+    assert posterior.contrast_sds == {"x=b against a": pytest.approx(without_noise)}, "the levels are independent"
     assert effect.mean() == pytest.approx((higher - lower).mean(), abs=0.2 * (higher - lower).std())
     assert infer(observation, "naive", 5, np.random.default_rng(1)).warnings == (NAIVE_WARNING,)
 
