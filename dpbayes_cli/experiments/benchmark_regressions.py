@@ -95,9 +95,14 @@ def _ordinary(numbers: Floats) -> tuple[Floats, Floats]:
 class LogisticTask(FileTask):
     """The coefficients of a logistic regression, for features that are scaled by their public bounds."""
 
+    @property
+    def precision(self) -> float:
+        """The prior precision of a coefficient: features are numbers, so that all coefficients have the same prior."""
+        return float(self.model.prior.scales[0] ** -2.0)
+
     @cached_property
     def truth(self) -> Floats:
-        return exact_coefficients(self.model, self.population)
+        return exact_coefficients(self.model, self.population, self.precision)
 
     def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
         noise = release.noise()
@@ -113,10 +118,10 @@ class LogisticTask(FileTask):
             beta = peers.objective_perturbation(x, y, float(release.epsilon), norm, random_state(rng))
         elif method == "non-private":
             x, _ = dense_rows(model, trial.records)
-            beta = exact_coefficients(model, trial.records)
+            beta = exact_coefficients(model, trial.records, self.precision)
             p = expit(x @ beta)
             ends = around(
-                beta, np.diag(np.linalg.inv((x.T * (p * (1.0 - p))) @ x + model.precision * np.eye(len(beta))))
+                beta, np.diag(np.linalg.inv((x.T * (p * (1.0 - p))) @ x + self.precision * np.eye(len(beta))))
             )
         else:
             cost = {"epsilon": release.epsilon, "delta": release.delta}
@@ -127,9 +132,9 @@ class LogisticTask(FileTask):
                 beta, ends = draws.mean(axis=0), quantiles(draws)
             else:  # the derivatives of the last round are taken for exact, without negative curvature
                 curvature, axes = np.linalg.eigh(seen.hessians[-1])
-                inverse = (axes / (np.maximum(curvature, 0.0) + model.precision)) @ axes.T
+                inverse = (axes / (np.maximum(curvature, 0.0) + self.precision)) @ axes.T
                 point = seen.points[-1]
-                beta = point + inverse @ (seen.gradients[-1] - model.precision * point)
+                beta = point + inverse @ (seen.gradients[-1] - self.precision * point)
                 ends = around(beta, np.diag(inverse))
         x, y = dense_rows(model, trial.test)
         likely = expit(x @ (beta[None] if draws is None else draws).T).mean(axis=1)

@@ -22,6 +22,7 @@ from dpbayes_cli.bundle.report.intervals import (
     share_without_noise,
     stored_intervals,
 )
+from dpbayes_cli.bundle.report.prior import prior_ends
 from dpbayes_cli.bundle.report.validity import left_bounds, not_counted_text, validity_warning
 from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text, is_pooled
 from dpbayes_cli.bundle.stated_request import model_of
@@ -30,6 +31,10 @@ from dpbayes_cli.privacy.lazy_numpy import np
 
 _MIN_DRAWS = 20
 """If fewer draws were released, the sentence shows their smallest and largest value instead of an interval."""
+_NEARLY = 0.7
+"""If an interval is wider than this share of the prior's, more than half of the prior's variance is left."""
+_NAMED = 3
+"""A warning names so many parameters."""
 
 
 def result_lines(document: ReleaseDocument, intervals: Intervals | None = None) -> list[str]:
@@ -40,11 +45,36 @@ def result_lines(document: ReleaseDocument, intervals: Intervals | None = None) 
 
 def warnings_before(document: ReleaseDocument) -> list[str]:
     """Return the notes and warnings of a result, each a text of one or more sentences."""
-    warnings = [*document.inference.warnings, *left_bounds(document)]
+    warnings = [*document.inference.warnings, *left_bounds(document), *hidden_by_noise(document)]
     about_records = not_counted_text(document) or validity_warning(document)
     findings = findings_of(document)
     about_table = f"{'WARNING' if findings.is_warning else 'note'}: {findings.note}" if findings.note else ""
     return [*filter(None, [about_records, about_table]), *(f"WARNING: {each}" for each in warnings)]
+
+
+def hidden_by_noise(document: ReleaseDocument) -> list[str]:
+    """Return a warning if the noise hides what the records say about parameters.
+
+    Their intervals are then nearly as wide as those of the prior, and would be narrower without the noise.
+    """
+    if document.draws or is_pooled(document):
+        return []
+    stored = stored_intervals(document)
+    hidden = []
+    for name, (prior_low, prior_high) in prior_ends(document, model_of(document), stored.tails).items():
+        low, high = stored.ends.get(name, (0.0, 0.0))
+        limit, remaining = _NEARLY * (prior_high - prior_low), share_without_noise(document, name)
+        if remaining is not None and high - low > limit > remaining * (high - low):
+            hidden.append(name)
+    if not hidden:
+        return []
+    more = len(hidden) - _NAMED
+    names = ", ".join(hidden[:_NAMED]) + (f" and {more} other parameter{'s' * (more > 1)}" if more > 0 else "")
+    return [
+        f"the noise hides most of what the records say about {names}: intervals are "
+        "mainly those of the prior, and true values may be outside both. More epsilon, more records, or bounds closer "
+        "to the numbers would tell more"
+    ]
 
 
 def result_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
