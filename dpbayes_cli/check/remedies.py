@@ -216,7 +216,7 @@ def about_spread(
     mean, variance = moments
     beyond = share_beyond(mean, variance, column.lower, column.upper)
     expected = model.variance_at(mean)
-    if expected is None and beyond > _MUCH_BEYOND and getattr(model, "out_of_bounds", "") == "clamp":
+    if expected is None and variance > 0.0 and beyond > _MUCH_BEYOND and getattr(model, "out_of_bounds", "") == "clamp":
         yield (
             "many numbers are near a bound, and a normal law does not fit them: with their mean and spread, it would "
             f"have {100 * beyond:.0f} % of its numbers beyond the bounds, and the result would be wrong"
@@ -259,6 +259,8 @@ def beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[i
         f"the numbers are from {profile.lowest:g} to {profile.highest:g}; {below} below {column.lower:g} and "
         f"{above} above {column.upper:g} are {treated}"
     ]
+    if 2 * (below + above) > profile.numbers:
+        sentences.append("most numbers are beyond the bounds: these may be in another unit than the numbers")
     if column.outside == "clamp" and count >= max(_MANY_EQUAL, (below + above) / 2.0):
         sentences.append(
             f"{count} of these are {commonest:g}; if it stands for a missing value, replace it by an empty cell; as a "

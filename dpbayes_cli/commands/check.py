@@ -168,8 +168,7 @@ def _show(data: str, check: FileCheck) -> None:
         if len(check.columns) > 1:
             emit(f"for another column: dpbayes check {shlex.quote(data)} --column NAME")
         if (column := _column_of_groups(check)) and "\nby:" not in check.suggestion:
-            by = f"add --by {shlex.quote(column)} --groups FILE, a list of the texts from public knowledge"
-            emit(f"for one result for each text of a column, such as {column}: {by}")
+            emit(f"for one result for each text of {column}: --by {shlex.quote(column)} --groups FILE")
 
 
 def _column_of_groups(check: FileCheck) -> str:

@@ -218,7 +218,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     if step.draws:
         noun = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
         emit(f"{step.draws} {noun}: {amounts_text(prepared.plan.parameters)}")
-    else:
+    elif step.statistic.largest_change:
         on = f", on {len(names)} statistic{'s' * (len(names) != 1)}" if is_known else " on every statistic"
         emit(f"noise scale {_scale_text(step.noise.scale, step.statistic.largest_change)}{on}")
     emit(f"would remain: {amounts_text(document['remaining'], up=False)}")
@@ -228,8 +228,6 @@ def _scale_text(scale: float, largest_change: int) -> str:
     """Return a noise scale in counts or, if records add other integers, in words that need no knowledge of these."""
     if largest_change == 1:
         return f"{scale:.6g} counts"
-    if not largest_change:
-        return f"{scale:.6g} units of the released integers"
     return f"{scale / largest_change:.4g} times the largest change of a statistic by one record"
 
 

@@ -142,8 +142,9 @@ class Design:
             column, own = feature.column, slice(first, first + len(feature.names))
             if isinstance(column, NumericColumn):
                 step = 10.0 ** round(math.log10((column.upper - column.lower) / 10.0))
-                if (column.lower, column.upper) == (0.0, 1.0):  # most likely no and yes
-                    step = 1.0
+                is_whole = column.lower.is_integer() and column.upper.is_integer()
+                if (column.lower, column.upper) == (0.0, 1.0) or (is_whole and column.upper - column.lower >= 3.0):
+                    step = max(step, 1.0)  # most likely no and yes, or a count
                 contrasts.append(Contrast(column.role, f"{step:g}", "", own, first, None, step / feature.reach))
             else:
                 for i in range(1, len(column.levels)):

@@ -24,6 +24,11 @@ def charge_text(guarantee: Guarantee, digits: int = 15) -> str:
 def charged_text(guarantee: Guarantee, budget: Budget) -> str:
     """Return a guarantee as short text, with its cost to an account that is kept in another notion of privacy."""
     text = charge_text(guarantee, 6)
+    if budget.kind == "renyi" and not guarantee.epsilon.is_finite() and not guarantee.delta:
+        delta = dict(budget.total)["delta"]
+        epsilon = guarantee.statement(delta).epsilon
+        stated = f" (alone: epsilon {short_text(epsilon, up=True, digits=6)} at delta {decimal_text(delta)})"
+        return text + stated if epsilon.is_finite() else text
     if len(budget.amounts) != 1 or text.startswith(f"{budget.amounts[0]} "):
         return text
     costs = {name: cost for name, cost in budget.cost_of_each(guarantee, 1).items() if cost}

@@ -166,6 +166,19 @@ def test_the_width_of_a_ratio_that_is_due_to_privacy(dpbayes: Cli) -> None:
     assert privacy_width_sentence(unknown) == ""
 
 
+def test_parameters_that_the_noise_hides_are_named(dpbayes: Cli) -> None:
+    """Their intervals are nearly as wide as those of the prior, 0.05 to 0.95, and would not be without the noise."""
+    document = with_posterior(released(dpbayes, BINARY), {"theta": (0.1, 0.4, 0.8)})
+    hidden = replace(document, width={"theta": Width(sd_data=0.6, sd_noise=0.8)})
+    said = "WARNING: the noise hides most of what the records say about theta: intervals are mainly those of the prior"
+    assert any(line.startswith(said) for line in result_lines(hidden))
+    for others in (
+        replace(hidden, width={"theta": Width(sd_data=0.99, sd_noise=0.1)}),  # the records say little
+        with_posterior(hidden, {"theta": (0.1, 0.4, 0.7)}),  # narrower than the prior's
+    ):
+        assert not any("the noise hides" in line for line in result_lines(others))
+
+
 @pytest.mark.usefixtures("without_figures")
 def test_titles_and_intervals_change_what_is_shown_and_not_the_request(dpbayes: Cli) -> None:
     first = dpbayes("release", CLINIC, *BINARY.split(), "--out", "out", "--title", "Relapse <1 year>")

@@ -279,6 +279,7 @@ def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli,
     printed = check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "visits", "--upper", "10")
     assert "all are empty: a release drops these records, unless --on-invalid impute:VALUE" in printed
     assert "100 below 0 and 100 above 10 are moved to the nearer bound" in printed
+    assert "most numbers are beyond the bounds: these may be in another unit than the numbers" in printed
     alone = check(dpbayes, "a.csv")
     assert 'column: "visits"' in alone, "a column of IDs is not the likeliest one"
     (place / "b.csv").write_text(text + "400,3 kg\n401,many\n")
@@ -467,8 +468,8 @@ def test_check_keeps_the_groups_and_warns_at_once_of_counts_that_vary_much(place
     assert "recorded" not in shown, "groups do not support it"
     alone = " ".join(dpbayes("check", "visits.csv", "--column", "visits").exits(0).out.replace("\\", "").split())
     assert "--model normal --column visits --lower LOWER --upper UPPER --out-of-bounds recorded --eps 1" in alone
-    assert "such as ward: add --by ward --groups FILE" in alone
-    assert "such as ward" not in shown
+    assert "for one result for each text of ward: --by ward --groups FILE" in alone
+    assert "each text of ward" not in shown
     written = dpbayes("spec", "init", "--from", "visits.csv", "--not-private", "--column", "visits").exits(0).out
     assert 'out_of_bounds: "recorded"' in written
 

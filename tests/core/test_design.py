@@ -194,10 +194,15 @@ def test_repeated_column_names_are_refused() -> None:
 
 
 def test_a_number_from_0_to_1_is_compared_over_its_whole_range() -> None:
-    """Others by a step near a tenth of their range."""
-    bounds = {"smoke": (0.0, 1.0), "age": (18.0, 90.0), "share": (0.0, 0.5)}
+    """Others by a step near a tenth of their range, but by at least 1 if they may be counts."""
+    bounds = {"smoke": (0.0, 1.0), "age": (18.0, 90.0), "share": (0.0, 0.5), "children": (0.0, 3.0)}
     features = tuple(Feature(NumericColumn(name, *ends, 1 << 16)) for name, ends in bounds.items())
-    assert [each.name for each in Design(features).contrasts] == ["smoke + 1", "age + 10", "share + 0.1"]
+    assert [each.name for each in Design(features).contrasts] == [
+        "smoke + 1",
+        "age + 10",
+        "share + 0.1",
+        "children + 1",
+    ]
 
 
 def test_the_variance_of_a_contrast_uses_the_covariance_of_its_coefficients() -> None:

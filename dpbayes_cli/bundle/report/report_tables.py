@@ -13,7 +13,7 @@ from msgspec import UnsetType
 
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report.digits import percent, rounded
-from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
+from dpbayes_cli.bundle.report.intervals import Intervals, share_of_log_without_noise, stored_intervals
 from dpbayes_cli.bundle.report.prior import prior_ends
 from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected
 from dpbayes_cli.bundle.report.result_sentence import findings_of, numbers_of_records
@@ -109,8 +109,11 @@ def effects_table(document: ReleaseDocument, model: Model, intervals: Intervals 
         ends: Sequence[float | None] = (each.q05, each.q50, each.q95)
         if samples is not None:
             ends = np.quantile(effect.of_samples(samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
-        rows.append([effect.name, *("-" if end is None else f"{end:.3g}" for end in ends)])
-    columns = [next((effect.kind for effect in model.effects), ""), shown.heads[0], "median", shown.heads[1]]
+        remaining = share_of_log_without_noise(document, effect.name)
+        noise = "-" if remaining is None else f"{100.0 * (1.0 - remaining):.0f} %"
+        rows.append([effect.name, *("-" if end is None else f"{end:.3g}" for end in ends), noise])
+    kind = next((effect.kind for effect in model.effects), "")
+    columns = [kind, shown.heads[0], "median", shown.heads[1], "width from noise"]
     return ReportTable("Effects in the units of the data", columns, rows, len(rows), "release.json")
 
 

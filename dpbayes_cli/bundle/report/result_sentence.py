@@ -57,7 +57,7 @@ def hidden_by_noise(document: ReleaseDocument) -> list[str]:
 
     Their intervals are then nearly as wide as those of the prior, and would be narrower without the noise.
     """
-    if document.draws or is_pooled(document):
+    if document.draws or is_pooled(document) or model_of(document).effects:  # inference warns about effects
         return []
     stored = stored_intervals(document)
     hidden = []

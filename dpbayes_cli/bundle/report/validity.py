@@ -41,7 +41,7 @@ def validity_warning(document: ReleaseDocument) -> str:
     valid, n_records = document.valid_records, document.n_records
     if not isinstance(valid, ValidRecords):
         return ""
-    mean, low, high = _shown(valid)
+    mean, low, high = _shown(valid, document.n_records)
     about = f"{mean} {{}} (90 % interval {low} to {high})"
     unseen, remedy = _unseen_text(document), _remedy(document)
     if n_records is None:
@@ -79,14 +79,18 @@ def records_valid_text(document: ReleaseDocument) -> str:
     valid = document.valid_records
     if not isinstance(valid, ValidRecords):
         return ""
-    mean, low, high = _shown(valid)
+    mean, low, high = _shown(valid, document.n_records)
     return f"about {mean} records (90 % interval {low} to {high})"
 
 
-def _shown(valid: ValidRecords) -> list[str]:
-    """Return the mean and the ends of the interval as texts, rounded as the width of the interval allows."""
+def _shown(valid: ValidRecords, n_records: int | None) -> list[str]:
+    """Return the mean and the ends of the interval as texts, rounded as the width of the interval allows.
+
+    An upper end at the number of all records is not rounded, so that it does not seem to exclude it.
+    """
     width = max(valid.q95 - valid.q05, 10.0)
-    return [rounded(number, width) for number in (valid.mean, valid.q05, valid.q95)]
+    mean, low, high = (rounded(number, width) for number in (valid.mean, valid.q05, valid.q95))
+    return [mean, low, f"{n_records:,}" if n_records is not None and valid.q95 >= n_records else high]
 
 
 def _unseen_text(document: ReleaseDocument) -> str:

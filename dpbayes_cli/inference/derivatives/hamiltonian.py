@@ -20,8 +20,13 @@ _SHORT, _SHORT_SHARE = 0.25, 0.15
 """In a share of the moves, steps are shorter by this factor, so that chains leave regions of strong curvature."""
 _START_SD = 0.2
 """Chains start near the center, because far from it the law may be far from normal."""
+_HALVINGS = 30
+"""A chain starts nearer to the center, halving the distance so often at most, until its log density is no more below
+that of the center than is usual for draws. Elsewhere all its moves could be rejected, and the step size of all chains
+would follow."""
 _WARM_UP = 40
 """The number of moves before each adaptation of the metric, and before the step size is fixed."""
+_LEAST_VARIANCE = 1e-6
 _SHRINKAGE = 5.0
 """The present metric weighs as much as this many states for each dimension."""
 
@@ -30,6 +35,9 @@ class HamiltonianChains:
     """Chains of a law whose covariance is roughly that of given factors.
 
     The step size is adapted during the warm-up, which is run at the start, and is fixed from then on.
+
+    Attributes:
+        least_accepted: the smallest share of accepted moves of a chain at the end of the warm-up.
     """
 
     def __init__(self, density: Density, center: Floats, factor: Floats, chains: int, rng: np.random.Generator) -> None:
@@ -37,10 +45,21 @@ class HamiltonianChains:
         self._density, self._center, self._factor, self._rng = density, center, factor, rng
         self._z = _START_SD * rng.standard_normal((chains, len(center)))
         self._value, self._gradient = self._at(self._z)
+        least = self._at(np.zeros((1, len(center))))[0] - 0.5 * len(center)
+        for _ in range(_HALVINGS):
+            far = ~(self._value >= least)
+            self._z[far] *= 0.5
+            self._value, self._gradient = self._at(self._z)
         self._step = 0.7 * len(center) ** -0.25
         for warm_up in (_WARM_UP, _WARM_UP):
             self._adapt_metric(self._adapt_step(warm_up))
         self._adapt_step(_WARM_UP)
+        accepted = np.zeros(chains)
+        for _ in range(_WARM_UP):
+            before = self._value
+            self._move(1.0)
+            accepted += self._value != before
+        self.least_accepted = float(accepted.min()) / _WARM_UP
 
     def _adapt_step(self, n_moves: int) -> Floats:
         """Move toward a step size with the target acceptance; return the states in the second half of the moves."""
@@ -55,11 +74,16 @@ class HamiltonianChains:
         return np.concatenate(states)
 
     def _adapt_metric(self, states: Floats) -> None:
-        """Set the metric to the covariance of the states, shrunk toward the present metric."""
+        """Set the metric to the covariance of the states, shrunk toward the present metric.
+
+        Small variances are shrunk by their logarithms: one direction that is much narrower than the metric says would
+        make the steps of all small.
+        """
         size = states.shape[1]
         share = len(states) / (len(states) + _SHRINKAGE * size)
-        covariance = share * np.cov(states.T) + (1.0 - share) * np.eye(size)
-        root = np.linalg.cholesky(covariance)
+        variances, directions = np.linalg.eigh(np.cov(states.T))
+        variances = np.maximum(variances, _LEAST_VARIANCE)
+        root = directions * np.sqrt(np.where(variances > 1.0, share * variances + 1.0 - share, variances**share))
         center = states.mean(axis=0)
         self._center = self._center + self._factor @ center
         self._factor = self._factor @ root
@@ -102,10 +126,13 @@ class HamiltonianChains:
 
 
 def factor_at(density: Density, mode: Floats) -> Floats:
-    """Return a matrix F such that F @ F.T is the inverse of the curvature of the log density at its mode."""
+    """Return a matrix F such that F @ F.T is the inverse of the curvature of the log density at its mode.
+
+    Where the curvature has the other sign, because the mode was not quite found, its absolute value is used.
+    """
     size = len(mode)
     steps = 1e-4 * np.eye(size)
     slopes = (density(mode + steps)[1] - density(mode - steps)[1]) / 2e-4
     curvatures, vectors = np.linalg.eigh(-0.5 * (slopes + slopes.T))
     smallest = max(1e-2, 1e-8 * float(curvatures.max()))
-    return np.asarray(vectors / np.sqrt(np.maximum(curvatures, smallest)))
+    return np.asarray(vectors / np.sqrt(np.maximum(np.abs(curvatures), smallest)))

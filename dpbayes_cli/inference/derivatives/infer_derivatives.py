@@ -14,6 +14,7 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.chains import run_until_converged
 from dpbayes_cli.inference.convergence import required_draws
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
+from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode, plug_in
 from dpbayes_cli.inference.derivatives.wide_designs import HESSIANS, draw_coefficients, mean_coefficients
@@ -22,6 +23,9 @@ from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Poste
 
 MAX_CHAIN_WIDTH = 24
 """Up to this width of the design, chains are run over the law of the features; see ``wide_designs`` for wider ones."""
+_LEAST_ACCEPTED, _MORE_ATOMS = 0.6, 5.4
+"""If a chain accepts a smaller share of its moves at the end of the warm-up, the density is rough, because few atoms
+carry the weight. Then chains are started again on so many times as many atoms."""
 _CHAINS = 16
 """The number of chains. More chains would need more draws in all, because each has a warm-up."""
 
@@ -38,9 +42,10 @@ def infer_derivatives(
         return _plug_in(observation, n_draws, rng)
     if observation.design.width > MAX_CHAIN_WIDTH:
         return _wide(observation, n_draws, rng)
-    mode = find_mode(observation)
-    density, size = mode.density, mode.density.law.size
-    chains = HamiltonianChains(density, mode.point, factor_at(density, mode.point), _CHAINS, rng)
+    chains, density = _start_chains(observation, 1.0, rng)
+    if chains.least_accepted < _LEAST_ACCEPTED:
+        chains, density = _start_chains(observation, _MORE_ATOMS, rng)
+    size = density.law.size
 
     def coefficients(draws: Floats) -> Floats:
         return draws[..., size : size + density.width]
@@ -64,6 +69,15 @@ def infer_derivatives(
         effects=average_effects(density, flat),
         contrast_sds=_contrast_sds(observation.design, without_noise),
     )
+
+
+def _start_chains(
+    observation: NoisyDerivatives, atoms: float, rng: np.random.Generator
+) -> tuple[HamiltonianChains, DerivativeDensity]:
+    """Return chains at the end of their warm-up, and their density; ``atoms`` multiplies the usual number of atoms."""
+    mode = find_mode(observation, atoms=atoms)
+    factor = factor_at(mode.density, mode.point)
+    return HamiltonianChains(mode.density, mode.point, factor, _CHAINS, rng), mode.density
 
 
 def next_point(observation: NoisyDerivatives, *, even: bool = False) -> Floats:

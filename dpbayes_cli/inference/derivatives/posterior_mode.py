@@ -37,21 +37,28 @@ class Mode:
         return np.asarray(self.density.parts(self.point[None])[1][0])
 
 
-def find_mode(observation: NoisyDerivatives, *, even: bool = False) -> Mode:
-    """Return the mode; the same observation gives the same mode. See ``maximize`` for ``even``."""
+def find_mode(observation: NoisyDerivatives, *, even: bool = False, atoms: float = 1.0) -> Mode:
+    """Return the mode; the same observation gives the same mode.
+
+    Args:
+        even: see ``maximize``.
+        atoms: by how much to multiply the usual number of atoms.
+    """
     n = _guess_count(observation)
     base = _first_base(observation, n)
-    mode = _mode_on(observation, base, n, None, even)
+    n_atoms = round(atoms * (_N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS))
+    mode = _mode_on(observation, base, n, None, n_atoms, even)
     for _ in range(_PASSES - 1):
         weights = mode.density.law.weights(mode.point[None, : mode.density.law.size])[0]
         base, n = mode.density.atoms.adapted_base(weights), float(mode.density.records(mode.point[None])[0])
-        mode = _mode_on(observation, base, n, mode, even)
+        mode = _mode_on(observation, base, n, mode, n_atoms, even)
     return mode
 
 
-def _mode_on(observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode | None, even: bool) -> Mode:
+def _mode_on(
+    observation: NoisyDerivatives, base: BaseLaw, n: float, last: Mode | None, n_atoms: int, even: bool
+) -> Mode:
     """Return the mode on atoms of a base law, found from that on other atoms and from plug-in coefficients."""
-    n_atoms = _N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS
     density = DerivativeDensity(observation, make_atoms(observation.design, base, n_atoms), n)
     start, law, width = density.start(), density.law, density.width
     start[law.size + width :] = start_of(observation.total, n)
