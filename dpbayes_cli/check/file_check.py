@@ -25,21 +25,15 @@ from dpbayes_cli.check.column_profile import (
     count_valid_records,
     mean_and_variance,
 )
-from dpbayes_cli.check.file_layout import UTF8, UTF16, FileLayout, first_wrong_line, read_header
-from dpbayes_cli.check.file_table import Table, only_file
+from dpbayes_cli.check.file_layout import UTF8, UTF16, FileLayout, first_wrong_line
+from dpbayes_cli.check.file_table import Table
 from dpbayes_cli.check.header_lines import header_line_advice
-from dpbayes_cli.check.suggested_spec import (
-    layout_keys,
-    spec_from_data,
-    spec_from_header,
-    suggested_model,
-    usual_column,
-)
+from dpbayes_cli.check.spec_of_file import suggested_spec
+from dpbayes_cli.check.suggested_spec import suggested_model
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, name_of_copy
 from dpbayes_cli.sources.location import Location
-from dpbayes_cli.sources.parquet import parquet_columns
 from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
@@ -149,48 +143,6 @@ def check_file(
             chosen = stated[0] if stated else None
             check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, kept)
     return check
-
-
-def suggested_spec(
-    file: str,
-    table: Table,
-    profiles: Sequence[ColumnProfile],
-    column: str | None = None,
-    model: str | None = None,
-    kept: Mapping[str, Mapping[str, Any]] | None = None,
-) -> str:
-    """Return a YAML spec with values from the data; see ``spec_from_data``. NOT PRIVATE."""
-    source, kept = {} if table.layout is None else layout_keys(table.layout), dict(kept or {})
-    column = column or (usual_column(profiles) if model is None else None)
-    of_column = [profile for profile in profiles if profile.name == column]
-    if model is None and "by" not in kept and of_column and remedies.about_law(table, of_column[0], grouped=False):
-        model, kept["domain"] = "normal", {"out_of_bounds": "recorded"}
-    return spec_from_data(file, source, profiles, table.texts, column=column, model=model, kept=kept)
-
-
-def spec_of_header(location: Location, model: str | None = None) -> str:
-    """Return a YAML spec with the columns of a file; only the header is read, which is public.
-
-    Raises:
-        SourceError: the location is not one file, or the file has no header.
-    """
-    path = only_file(location)
-    if location.format == "parquet":
-        return spec_from_header(str(path), {}, list(parquet_columns(path)), model)
-    layout = read_header(path)
-    return spec_from_header(str(path), layout_keys(layout), layout.names, model)
-
-
-def spec_of_data(location: Location, column: str | None = None, model: str | None = None) -> str:
-    """Return a YAML spec whose values come from the data; see ``spec_from_data``. NOT PRIVATE.
-
-    Raises:
-        SourceError: the location is not one file that a release can read, or no model suits the column.
-    """
-    table = Table(location)
-    if table.layout is not None and (command := remedies.conversion(table.layout, table.path)):
-        raise SourceError("a release cannot read the file as it is", hint=f"convert it first: {command}")
-    return suggested_spec(str(table.path), table, table.profiles(), column, model)
 
 
 def _layout_advice(

@@ -48,7 +48,7 @@ def init(model: str | None, mechanism: str | None, file: str | None, not_private
         return
     if mechanism is not None or (column is not None and not not_private):
         raise click.UsageError("with --from FILE, leave out --mechanism, and give --column only with --not-private")
-    from dpbayes_cli.check.file_check import spec_of_data, spec_of_header
+    from dpbayes_cli.check.spec_of_file import spec_of_data, spec_of_header
     from dpbayes_cli.sources.location import locate
 
     location = locate(file)
