@@ -23,7 +23,7 @@ from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Poste
 
 MAX_CHAIN_WIDTH = 24
 """Up to this width of the design, chains are run over the law of the features; see ``wide_designs`` for wider ones."""
-_LEAST_ACCEPTED, _MORE_ATOMS = 0.6, 5.4
+_LEAST_ACCEPTED, _MORE_ATOMS = 0.35, 5.4
 """If a chain accepts a smaller share of its moves at the end of the warm-up, the density is rough, because few atoms
 carry the weight. Then chains are started again on so many times as many atoms."""
 _CHAINS = 16
