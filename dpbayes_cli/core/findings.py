@@ -32,6 +32,8 @@ class Fact:
             shape (n_samples,); None if the number depends on this parameter alone.
         row: the name of the number in the table of parameters; empty if the table holds the parameter itself.
         ratio: the name of the effect if the number is a ratio, such as an odds ratio; else empty.
+        variance_of_record: the variance of one record's number if the fact is about the mean of these numbers, and
+            depends on several parameters; else None.
     """
 
     before: str
@@ -42,6 +44,7 @@ class Fact:
     of_samples: Callable[[Floats], Floats] | None = None
     row: str = ""
     ratio: str = ""
+    variance_of_record: float | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,18 @@ def of_clamped_normal(
     )
     caption = f"Parameters of the normal law before its numbers beyond {bounds} are moved to the nearer bound"
     of_samples = None if is_variance_known else moved_samples
-    fact = replace(mean_of_clamped(column, lower, upper), convert=moved, of_samples=of_samples, row="clamped mean")
+    sd, clamped = math.sqrt(max(variance, 1e-300)), moved(mean)
+    low, high = (lower - mean) / sd, (upper - mean) / sd
+    squares = (mean**2 + variance) * (_cdf(high) - _cdf(low))
+    squares += sd * ((mean + lower) * _pdf(low) - (mean + upper) * _pdf(high))
+    squares += lower**2 * _cdf(low) + upper**2 * _cdf(-high)
+    fact = replace(
+        mean_of_clamped(column, lower, upper),
+        convert=moved,
+        of_samples=of_samples,
+        row="clamped mean",
+        variance_of_record=None if is_variance_known else max(squares - clamped**2, 0.0),
+    )
     return Findings((fact,), note=note, is_warning=beyond > _ALARMING, caption=caption)
 
 

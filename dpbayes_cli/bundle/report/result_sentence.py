@@ -5,8 +5,10 @@ The terminal, the Markdown report and the page show these lines before anything 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 
 from msgspec import UnsetType
 
@@ -107,14 +109,14 @@ def stated_results(document: ReleaseDocument, samples: Floats) -> list[StatedRes
 def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
     """Return how much of the width of the first interval the noise for privacy causes; empty if this is unknown.
 
-    It is known for the interval of a parameter or of a ratio, but not for others that depend on several parameters.
+    It is known for the interval of a parameter, of a ratio, or of a mean of clamped numbers.
     """
     shown = intervals or stored_intervals(document)
     facts = findings_of(document).facts
     fact = facts[0]
-    remaining = _share_without_noise(fact, document)
     estimate, ends = _estimate_and_ends(fact, document, shown)
-    if remaining is None or not ends:
+    remaining = _share_without_noise(fact, document, shown.level, ends) if ends else None
+    if remaining is None:
         return ""
     if validity_warning(document).startswith("WARNING"):  # the prior may make up most of the width
         return ""
@@ -132,9 +134,15 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
     )
 
 
-def _share_without_noise(fact: Fact, document: ReleaseDocument) -> float | None:
+def _share_without_noise(fact: Fact, document: ReleaseDocument, level: float, ends: Sequence[float]) -> float | None:
+    """Return the share of the width of a fact's interval that would remain without noise; None if it is unknown."""
     if fact.ratio:
         return share_of_log_without_noise(document, fact.ratio)
+    valid = document.valid_records
+    n = valid.mean if isinstance(valid, ValidRecords) else document.n_records
+    if fact.variance_of_record is not None and n and document.inference.method != "naive":
+        sd = math.sqrt(fact.variance_of_record / n)
+        return min(2.0 * NormalDist().inv_cdf((1.0 + level) / 2.0) * sd / (ends[1] - ends[0]), 1.0)
     name = list(document.posterior)[fact.parameter]
     return share_without_noise(document, name) if fact.of_samples is None else None
 
