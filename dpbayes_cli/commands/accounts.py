@@ -93,10 +93,8 @@ def account_sentences(account: Account, last: Guarantee | None) -> str:
     times = 0 if account.exhausted else admitted_releases(account.budget, last, account.charged)
     releases = "1 more release" if times == 1 else f"{times:,} more releases" if times else "no more release"
     differs = account.budget.kind == "renyi" and not last.epsilon.is_finite()
-    why = (
-        " Such a release alone states another epsilon than it costs here, where Renyi orders add up." if differs else ""
-    )
-    return f"{left} It pays for {releases} like the last one.{why}"
+    why = " Such a release states an epsilon of its own; here it costs another, because Renyi divergences add up."
+    return f"{left} It pays for {releases} like the last one.{why * differs}"
 
 
 def _left(account: Account) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace as replace_field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import EffectSummary, ParameterSummary, StatedResult, Width
 from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.bundle.report.digits import percent, rounded
+from dpbayes_cli.bundle.report.intervals import stored_intervals
 from dpbayes_cli.bundle.report.result_sentence import privacy_width_sentence, result_lines, result_sentence
 from dpbayes_cli.spec.release_spec import build_spec
 from tests.conftest import SAMPLE_DATA, Cli
@@ -164,6 +166,14 @@ def test_the_width_of_a_ratio_that_is_due_to_privacy(dpbayes: Cli) -> None:
     )
     unknown = replace(document, effects={"x=b against a": replace(effect, log_width=UNSET)})
     assert privacy_width_sentence(unknown) == ""
+
+
+def test_a_clamped_mean_whose_samples_are_all_at_the_bound_has_no_share_of_noise(dpbayes: Cli) -> None:
+    document = released(dpbayes, "--model normal --column age --lower 0 --upper 120 --eps 1")
+    document = with_posterior(document, {"mean": (-5e3, -4e3, -3e3), "variance": (1.0, 2.0, 3.0)})
+    samples = np.array([[-5e3, 1.0], [-4e3, 2.0], [-3e3, 3.0]])
+    shown = replace_field(stored_intervals(document), samples=samples)
+    assert privacy_width_sentence(document, shown) == ""
 
 
 def test_parameters_that_the_noise_hides_are_named(dpbayes: Cli) -> None:

@@ -115,7 +115,8 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
     facts = findings_of(document).facts
     fact = facts[0]
     estimate, ends = _estimate_and_ends(fact, document, shown)
-    remaining = _share_without_noise(fact, document, shown.level, ends) if ends else None
+    has_width = bool(ends) and ends[1] > ends[0]  # at a bound, all samples of a clamped mean may be equal
+    remaining = _share_without_noise(fact, document, shown.level, ends) if has_width else None
     if remaining is None:
         return ""
     if validity_warning(document).startswith("WARNING"):  # the prior may make up most of the width

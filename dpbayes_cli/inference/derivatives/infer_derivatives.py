@@ -141,7 +141,7 @@ def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator)
 
 
 def _contrast_sds(design: Design, covariance: Floats) -> dict[str, float]:
-    return {contrast.name: contrast.variance(covariance) ** 0.5 for contrast in design.contrasts}
+    return {contrast.name: max(contrast.variance(covariance), 0.0) ** 0.5 for contrast in design.contrasts}
 
 
 def _plug_in(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
