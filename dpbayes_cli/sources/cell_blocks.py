@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -53,25 +53,29 @@ class CellBlock:
         self, lines: bytes, dialect: Dialect, width: int, wanted: Sequence[int], *, are_lines: bool = True
     ) -> None:
         self._width, self._clean = width, clean_line if are_lines else clean_cell
-        self.data = _PAD + lines + _PAD
+        self.data = b"".join((_PAD, lines, _PAD))
         self.bytes: NDArray[np.uint8] = np.frombuffer(self.data, np.uint8)
         delimiter, quote = ord(dialect.delimiter), ord(dialect.quote)
         is_mark = self.bytes == _LINE_FEED
-        ends = marks = np.flatnonzero(is_mark)
-        starts = np.concatenate(([len(_PAD)], ends[:-1] + 1))
-        self.n_records = len(ends)
-        if delimiter in lines:
-            marks = np.flatnonzero(is_mark | (self.bytes == delimiter))
-        n_quotes: Any = None
+        self.n_records = int(np.count_nonzero(is_mark))
+        n_quotes: Integers | None = None
+        may_be_whole = np.ones(self.n_records, dtype=bool)
+        for byte in (delimiter, quote):
+            if byte in lines:
+                is_mark |= self.bytes == byte
+        marks = np.flatnonzero(is_mark)
         if quote in lines:
-            inside, n_quotes = _inside_quotes(self.bytes == quote, starts, ends)
-            marks = marks[~inside.take(marks)]
-        rows, fields = self._fields(marks, width, None if n_quotes is None else n_quotes % 2 == 0)
+            marks, n_quotes = _outside_quotes(marks, self.bytes.take(marks), quote)
+            may_be_whole = n_quotes % 2 == 0
+        last = self._last_marks(marks, width)
+        ends = marks[last]
+        starts = np.concatenate(([len(_PAD)], ends[:-1] + 1))
+        rows, fields = self._fields(marks, last, width, may_be_whole)
         self.is_whole = np.zeros(self.n_records, dtype=bool)
         self.is_whole[rows] = True
         starts, ends = starts[rows], ends[rows]
         first, last = starts, ends
-        if are_lines and BOM in lines:
+        if are_lines and BOM[0] in lines and BOM in lines:
             is_marked = self.bytes[starts[:, None] + np.arange(len(BOM))] == np.frombuffer(BOM, np.uint8)
             first = starts + len(BOM) * is_marked.all(axis=1)
         if are_lines and _CARRIAGE_RETURN in lines:
@@ -81,9 +85,11 @@ class CellBlock:
             stops = [fields[:, i] if i < width - 1 else last for i in wanted]
             odd = starts[:0]
         else:
-            begin, stop = np.column_stack((first, fields[:, :-1] + 1)), np.column_stack((fields[:, :-1], last))
-            begin, stop, n_around = self._without_quotes(begin, stop, dialect.quote)
-            begins, stops = [begin[:, i] for i in wanted], [stop[:, i] for i in wanted]
+            inner = fields.T[:-1]
+            begin, stop, n_around = self._without_quotes(
+                np.vstack((first, inner + 1)), np.vstack((inner, last)), dialect.quote
+            )
+            begins, stops = [begin[i] for i in wanted], [stop[i] for i in wanted]
             odd = np.flatnonzero(n_around != n_quotes[rows])
         if len(odd):
             split = self._split(odd, starts, ends, dialect, wanted, begins, stops)
@@ -124,31 +130,42 @@ class CellBlock:
         data = self.data
         return [data[begin:stop] for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True)]
 
-    def _fields(self, marks: Integers, width: int, may_be_whole: Mask | None) -> tuple[Any, Integers]:
+    def _last_marks(self, marks: Integers, width: int) -> slice | Integers:
+        """Return the places of the line feeds among the marks; a slice if they are ``width`` marks apart."""
+        usual = slice(width - 1, None, width)
+        if len(marks) == self.n_records * width and (width == 1 or (self.bytes[marks[usual]] == _LINE_FEED).all()):
+            return usual
+        return np.flatnonzero(self.bytes.take(marks) == _LINE_FEED)
+
+    def _fields(
+        self, marks: Integers, last: slice | Integers, width: int, whole: Mask
+    ) -> tuple[slice | Integers, Integers]:
         """Return the rows of the records with as many fields as they must have, and where each field ends.
 
         Args:
             marks: the positions of the delimiters and line feeds.
+            last: the places of the line feeds among them.
             width: the number of fields.
-            may_be_whole: false for records that are malformed; None if they may all be well-formed.
+            whole: false for records that are malformed, whatever their number of fields.
         """
-        if width == 1 and len(marks) == self.n_records:
-            whole, last = np.ones(len(marks), dtype=bool), np.arange(len(marks))
-        else:
-            last = np.flatnonzero(self.bytes.take(marks) == _LINE_FEED)
-            whole = np.diff(last, prepend=-1) == width
-        if may_be_whole is not None:
-            whole &= may_be_whole
+        if not isinstance(last, slice):
+            whole &= np.diff(last, prepend=-1) == width
         if whole.all():
             return slice(None), marks.reshape(-1, width)
-        return np.flatnonzero(whole), marks[last[whole, None] + np.arange(1 - width, 1)]
+        rows = np.flatnonzero(whole)
+        if isinstance(last, slice):
+            return rows, marks.reshape(-1, width)[rows]
+        return rows, marks[last[rows, None] + np.arange(1 - width, 1)]
 
     def _without_quotes(self, begins: Integers, stops: Integers, quote: str) -> tuple[Integers, Integers, Integers]:
-        """Return where the texts of fields begin and end, and how many quotes of each record stand around its texts."""
+        """Return where the texts of fields begin and end, and how many quotes of each record stand around its texts.
+
+        The fields are rows of ``begins`` and ``stops``, shape (width, n_records).
+        """
         begin, stop = self.trimmed(begins, stops)
         quoted = (self.bytes.take(begin) == ord(quote)) & (self.bytes.take(stop - 1) == ord(quote))
         quoted &= (stop - begin >= 2) & (quote not in BLANKS)
-        return np.where(quoted, begin + 1, begins), np.where(quoted, stop - 1, stops), 2 * quoted.sum(axis=1)
+        return np.where(quoted, begin + 1, begins), np.where(quoted, stop - 1, stops), 2 * quoted.sum(axis=0)
 
     def _split(
         self,
@@ -174,20 +191,24 @@ class CellBlock:
         return are_whole
 
 
-def _inside_quotes(is_quote: Mask, starts: Integers, ends: Integers) -> tuple[Mask, Integers]:
-    """Return whether each byte follows an odd number of quotes in its record, and the number of quotes of each record.
+def _outside_quotes(marks: Integers, kinds: NDArray[np.uint8], quote: int) -> tuple[Integers, Integers]:
+    """Return the marks that follow an even number of quotes in their record, and the number of quotes of each record.
 
     A record with an odd number of quotes is malformed; its quotes are ignored.
+
+    Args:
+        marks: the positions of quotes, delimiters and line feeds.
+        kinds: the bytes at these positions.
+        quote: the quote.
     """
-    inside = np.bitwise_xor.accumulate(is_quote)
-    n_quotes = np.add.reduceat(is_quote, starts, dtype=np.int64)
+    is_quote = kinds == quote
+    last = np.flatnonzero(kinds == _LINE_FEED)
+    so_far = np.cumsum(is_quote, dtype=np.int32)
+    n_quotes = np.diff(so_far.take(last), prepend=0)
     odd = n_quotes % 2 == 1
     if odd.any():
-        is_ignored = np.repeat(odd, ends + 1 - starts)
-        lines = slice(starts[0], starts[0] + len(is_ignored))
-        is_quote[lines] &= ~is_ignored
-        inside = np.bitwise_xor.accumulate(is_quote)
-    return inside, n_quotes
+        so_far = np.cumsum(is_quote & np.repeat(~odd, np.diff(last, prepend=-1)), dtype=np.int32)
+    return marks[~is_quote & (so_far & 1 == 0)], n_quotes
 
 
 def _placed(edges: Integers, rows: Integers, n_records: int) -> Integers:

@@ -86,14 +86,20 @@ class LevelCoder:
             groups.setdefault(0 if len(cell) < 8 else -(-len(cell) // 8), {})[cell] = code
         self._all_known = max(groups) <= _MAX_WORDS
         self._tables = {n: _TextTable(cells, n) for n, cells in groups.items() if n <= _MAX_WORDS}
+        shortest = [*(bytes([byte]) for byte in range(256)), b""]
+        self._of_byte = np.array([groups[0].get(cell, _UNKNOWN) for cell in shortest])
 
     def codes(self, block: CellBlock, i: int) -> Integers:
         """Return the codes of the cells of a column, shape (n_records,)."""
         begins, stops = block.trimmed(*block.edges(i))
         lengths = stops - begins
-        codes = self._tables[0].find(block.words, begins, lengths)
+        longest = lengths.max(initial=0)
+        if longest > 1:
+            codes = self._tables[0].find(block.words, begins, lengths)
+        else:
+            codes = self._of_byte.take(np.where(lengths == 1, block.bytes.take(begins), np.uint16(256)))
         for n_words, table in self._tables.items():
-            if n_words:
+            if n_words and longest > 7:
                 rows = np.flatnonzero((lengths + 7) >> 3 == n_words)
                 rows = rows[lengths.take(rows) > 7]
                 codes[rows] = table.find(block.words, begins.take(rows), lengths.take(rows))
