@@ -124,14 +124,22 @@ def _analyze_groups(
     import numpy as np
 
     from dpbayes_cli.inference.groups.infer_groups import infer_groups
+    from dpbayes_cli.inference.groups.without_noise import remaining_shares
 
     groups = infer_groups(observation, pooling, samples, np.random.default_rng(seed))
     draws = groups.draws
     means, sds = draws.mean(axis=0), draws.std(axis=0, ddof=1) if samples > 1 else np.full(draws.shape[1], np.nan)
     quantiles = np.quantile(draws, list(QUANTILES.values()), axis=0)
+    exact, noisy = np.zeros_like(sds), np.zeros_like(sds)  # unknown, except for the means over pooled groups
+    if pooling == "partial" and samples > 1 and len(observation.observed):
+        shares = np.array(remaining_shares(groups, observation))
+        exact[: len(shares)] = shares * sds[: len(shares)]
+        noisy[: len(shares)] = np.sqrt(1.0 - shares**2) * sds[: len(shares)]
     marginals = tuple(
-        Marginal(float(means[k]), float(sds[k]), dict(zip(QUANTILES, quantiles[:, k].tolist(), strict=True)), 0.0, 0.0)
-        for k in range(draws.shape[1])
+        Marginal(mean, sd, dict(zip(QUANTILES, ends, strict=True)), *parts)
+        for mean, sd, ends, *parts in zip(
+            *(each.tolist() for each in (means, sds, quantiles.T, exact, noisy)), strict=True
+        )
     )
     posterior = Posterior(
         marginals, draws, groups.method, exact=False, monte_carlo=float(groups.monte_carlo), warnings=groups.warnings

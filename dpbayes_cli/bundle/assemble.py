@@ -116,7 +116,6 @@ def assemble(
     model, final_step = analysis.model, plan.final_step
     stated_delta = account_delta or spec.stated_delta or Decimal(0)
     summaries = list(zip(analysis.parameters, analysis.marginals, strict=True))
-    has_widths = not draw.draws and analysis.groups is None
     report, valid = inference_report(spec, analysis), analysis.valid_records
     plug_ins = plug_ins_of(model.name, mechanism.name, None if draw.noise is None else draw.noise.law)
     document = ReleaseDocument(
@@ -145,7 +144,7 @@ def assemble(
         guarantee=guarantee_part(plan.guarantee, spec.privacy.neighbors, stated_delta),
         posterior={name: summary(marginal) for name, marginal in summaries},
         effects=effects(analysis),
-        width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries if has_widths},
+        width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries if m.sd_data or m.sd_noise},
         posterior_predictive=analysis.predictive,
         inference=msgspec.structs.replace(
             report,

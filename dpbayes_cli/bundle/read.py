@@ -75,7 +75,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         == canonical_json(_without_nulls(in_full(document.spec, spec))),
         "the statistics that its spec asks for": _has_statistics(document, spec, expected_names),
         "a posterior of exactly the parameters that its spec names": list(document.posterior) == parameters
-        and (not document.width or list(document.width) == parameters),
+        and document.width.keys() <= document.posterior.keys(),
         "a value in each draw for each parameter of its spec": all(
             len(draw) == len(parameters) for draw in document.draws
         ),

@@ -107,12 +107,11 @@ def _infer_bundle(
     named = list(zip(analysis.parameters, analysis.marginals, strict=True))
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)
-    has_widths = analysis.groups is None
     shown = replace(
         document,
         spec=spec.stated_in_full,
         posterior=posterior,
-        width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named if has_widths},
+        width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named if m.sd_data or m.sd_noise},
         inference=report,
         effects=effects(analysis),
         extreme_larger_groups=UNSET,
