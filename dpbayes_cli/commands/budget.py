@@ -85,7 +85,8 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         for item, document in zip(accounts, shown, strict=True)
     ]
     columns = ["account", "measure", "remaining", "of", "spent", "neighbors", "unit", "releases"]
-    emit_table(columns, rows, optional=("unit", "releases", "neighbors"))
+    n_shown = 5 if verbosity() > 0 else len(columns)  # sentences state the others
+    emit_table(columns[:n_shown], [row[:n_shown] for row in rows], optional=("unit", "releases", "neighbors"))
     for item, document in zip(accounts, shown, strict=True):
         if item.closed:
             say(f"{item.name}: closed on {item.closed}; its releases can still be shown and verified")
@@ -96,6 +97,10 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             latest = ledger.last_release(item.name)
             say(account_sentences(item, None if latest is None else latest.guarantee))
         _explain_delta(item, document)
+        exact = f"{amounts_text(document['remaining'])} is left, {amounts_text(_spent(document))} is spent"
+        neighbors = f"{item.neighbors} neighbors, which differ in one {item.unit or 'record'}"
+        releases = f"{item.n_releases} release{'s' * (item.n_releases != 1)}"
+        say_detail(f"{item.name}: {releases}; {exact}; under {neighbors}")
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {amounts_text(amount, up=False)}" for name, amount in fitting.items())
         fits = f"a next release that costs at most one of these fits, whatever it releases: {allowed or 'none'}"
@@ -239,9 +244,7 @@ def _explain_delta(account: Account, document: dict[str, Any]) -> None:
 
 
 def _shortened(amounts: dict[str, str], *, up: bool = False) -> str:
-    """Return amounts without their names; without ``-v``, at most six digits of each, rounded down or up."""
-    if verbosity() > 0:
-        return ", ".join(amounts.values())
+    """Return amounts without their names, at most six digits of each, rounded down or up."""
     return ", ".join(short_text(Decimal(amount), up=up) for amount in amounts.values())
 
 

@@ -185,3 +185,9 @@ def share_beyond(mean: float, variance: float, lower: float, upper: float) -> fl
 def other_columns(number: int) -> str:
     """Return a number of other columns as a text, such as ``2 other columns``."""
     return f"{number} other column{'s' * (number != 1)}"
+
+
+def dependence_topic(target: str, others: str, n_effects: int) -> str:
+    """Return what a result of a regression begins with; it says if its first number was chosen for being large."""
+    chosen = f"; the largest of {n_effects} estimated effects" if n_effects > 1 else ""
+    return f"this release estimates how {target} depends on {others}{chosen}"

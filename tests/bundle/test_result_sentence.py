@@ -84,8 +84,8 @@ SENTENCES: list[tuple[str, dict[str, Any], list[tuple[float, float, float]], str
         "linear-regression",
         {"target": {"column": "y", **NUMBERS}, "features": {"a": NUMBERS, "b": {"lower": 0, "upper": 1}}},
         [(1.0, 2.0, 3.0), (0.1, 0.2, 0.3), (-9.0, -8.0, -7.0), (1.0, 2.0, 3.0)],
-        "This release estimates how y depends on 2 columns: with a 1 higher and the other columns equal, the "
-        "mean of y changes by about 0.20 (90 % interval 0.10 to 0.30),",
+        "This release estimates how y depends on 2 columns; the largest of 2 estimated effects: with a 1 higher and "
+        "the other columns equal, the mean of y changes by about 0.20 (90 % interval 0.10 to 0.30),",
     ),
     (
         "naive-bayes",
