@@ -52,7 +52,7 @@ class Effect:
     """A number in the units of the data that follows from several parameters, such as an odds ratio.
 
     Attributes:
-        fact: the clause that a result states if this effect is the largest one.
+        fact: the clause with which a result may begin.
         of_samples: a function of samples of all parameters, from shape (n_samples, n_parameters) to shape (n_samples,).
         kind: what the number is, such as ``odds ratio``.
     """
@@ -73,6 +73,7 @@ class Findings:
         note: what a reader must know about the table of parameters; empty if there is nothing.
         is_warning: whether the note is a warning.
         caption: what the parameters in the table describe; empty if they describe the records.
+        n_effects: among how many effects the fact was chosen because it is the largest; 1 if it was not chosen.
     """
 
     facts: tuple[Fact, ...]
@@ -80,6 +81,7 @@ class Findings:
     note: str = ""
     is_warning: bool = False
     caption: str = ""
+    n_effects: int = 1
 
 
 def share_of(column: str, value: str, parameter: int, before: str = "about") -> Fact:
@@ -185,9 +187,3 @@ def share_beyond(mean: float, variance: float, lower: float, upper: float) -> fl
 def other_columns(number: int) -> str:
     """Return a number of other columns as a text, such as ``2 other columns``."""
     return f"{number} other column{'s' * (number != 1)}"
-
-
-def dependence_topic(target: str, others: str, n_effects: int) -> str:
-    """Return what a result of a regression begins with; it says if its first number was chosen for being large."""
-    chosen = f"; the largest of {n_effects} estimated effects" if n_effects > 1 else ""
-    return f"this release estimates how {target} depends on {others}{chosen}"

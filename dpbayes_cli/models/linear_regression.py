@@ -11,7 +11,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
 from dpbayes_cli.core.design import INTERCEPT, check_names
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.findings import Fact, Findings, dependence_topic
+from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.predictor import fixed_target
 from dpbayes_cli.core.second_moments import factors_of
@@ -249,7 +249,8 @@ class LinearRegression(JointNormal, NormalRegression):
         equal = " and the other columns equal" if len(features) > 1 else ""
         change = f"with {changes[strongest][0]}{equal}, the mean of {target} changes by about"
         others = features[0] if len(features) == 1 else f"{len(features)} columns"
-        return Findings((Fact(change, strongest + 1),), dependence_topic(target, others, len(effects)))
+        topic = f"this release estimates how {target} depends on {others}"
+        return Findings((Fact(change, strongest + 1),), topic, n_effects=len(effects))
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
         """Return simulated quantiles of the default prior, or exact quantiles of the conjugate prior; see ``Model``.

@@ -168,6 +168,34 @@ def test_the_width_of_a_ratio_that_is_due_to_privacy(dpbayes: Cli) -> None:
     assert privacy_width_sentence(unknown) == ""
 
 
+def test_a_regression_begins_with_its_clearest_effect_and_wide_ratios_have_digits_of_their_own(dpbayes: Cli) -> None:
+    """A ratio of 20 with an interval from .01 to 40,000 says less than one of 2 with an interval from 1.5 to 2.5."""
+    document = released(dpbayes, BINARY)
+    features = {"x": {"values": ["a", "b"]}, "age": {"lower": 0, "upper": 100}}
+    domain = {"target": {"column": "t", "values": ["no", "yes"]}, "features": features}
+    privacy = {"epsilon": "1", "delta": "1e-6"}
+    spec = build_spec({"model": "logistic-regression", "domain": domain, "privacy": privacy})
+    document = with_posterior(
+        replace(document, model=spec.model, spec=spec.stated_in_full),
+        dict.fromkeys(spec.build_model(None).parameters, (-1.0, 0.0, 1.0)),
+    )
+    wide = EffectSummary(mean=20.0, sd=1.0, q05=0.0123, q50=20.3, q95=41234.0)
+    clear = EffectSummary(mean=2.0, sd=1.0, q05=1.5, q50=2.0, q95=2.5)
+    ratios = [effect.name for effect in spec.build_model(None).effects]
+    assert ratios == ["age + 10", "x=b against a"]
+    for effects, begins in (
+        ((wide, clear), "with x = b, the odds of t = yes are about 2.0 times as high as with x = a (90 % interval 1.5"),
+        (
+            (wide, wide),
+            "with age 10 higher, the odds of t = yes are about 20 times as high (90 % interval 0.012 to 41,",
+        ),
+    ):
+        shown = replace(document, effects=dict(zip(ratios, effects, strict=True)), results=UNSET)
+        sentence = result_sentence(shown)
+        assert sentence.startswith("This release estimates how t depends on 2 columns; the clearest of 2 estimated")
+        assert begins in sentence
+
+
 def test_a_clamped_mean_whose_samples_are_all_at_the_bound_has_no_share_of_noise(dpbayes: Cli) -> None:
     document = released(dpbayes, "--model normal --column age --lower 0 --upper 120 --eps 1")
     document = with_posterior(document, {"mean": (-5e3, -4e3, -3e3), "variance": (1.0, 2.0, 3.0)})

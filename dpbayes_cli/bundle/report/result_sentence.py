@@ -6,7 +6,7 @@ The terminal, the Markdown report and the page show these lines before anything 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -35,6 +35,9 @@ _MIN_DRAWS = 20
 """If fewer draws were released, the sentence shows their smallest and largest value instead of an interval."""
 _NEARLY = 0.7
 """If an interval is wider than this share of the prior's, more than half of the prior's variance is left."""
+_LEAST_RATIO = 1e-300
+_WIDE_RATIO = 10.0
+"""If the ends of a ratio's interval differ by a larger factor, each number has two digits of its own."""
 _NAMED = 3
 """A warning names so many parameters."""
 
@@ -153,7 +156,13 @@ def findings_of(document: ReleaseDocument) -> Findings:
     model = model_of(document)
     column = "" if model.column_names else document.spec.get("column") or ""
     column = f"column {column}" if column.isdigit() else column  # a position
-    findings = model.findings(column, [_estimate(each) for each in document.posterior.values()])
+    findings, chosen = model.findings(column, [_estimate(each) for each in document.posterior.values()]), "largest"
+    stated = _stated_effects(document)
+    if stated and model.effects:
+        clearest = max(model.effects, key=lambda effect: _clearness(stated[effect.name]))
+        findings, chosen = replace(findings, facts=(clearest.fact,)), "clearest"
+    if findings.n_effects > 1:
+        findings = replace(findings, topic=f"{findings.topic}; the {chosen} of {findings.n_effects} estimated effects")
     if is_pooled(document):  # the mean is that of the law of the groups, of which these groups are a sample
         n_groups = len(keys_of(document, document.spec))
         these = f" like these {n_groups:,}" if n_groups > 1 else " like this one" * n_groups
@@ -168,6 +177,16 @@ def numbers_of_records(document: ReleaseDocument, shown: Intervals) -> list[tupl
     """Return the name, estimate and interval of each number in the sentence that is no parameter, but has a row."""
     facts = () if document.draws else findings_of(document).facts
     return [(fact.row, *_estimate_and_ends(fact, document, shown)) for fact in facts if fact.row]
+
+
+def _stated_effects(document: ReleaseDocument) -> Mapping[str, ParameterSummary]:
+    return {} if isinstance(document.effects, UnsetType) else document.effects
+
+
+def _clearness(ratio: ParameterSummary) -> float:
+    """Return how far the estimate of a ratio is from 1, in widths of its interval on the scale of logarithms."""
+    low, middle, high = (math.log(max(end or 0.0, _LEAST_RATIO)) for end in (ratio.q05, ratio.q50, ratio.q95))
+    return abs(middle) / max(high - low, _LEAST_RATIO)
 
 
 def _estimate(summary: ParameterSummary) -> float:
@@ -194,6 +213,9 @@ def _estimate_and_ends(fact: Fact, document: ReleaseDocument, shown: Intervals) 
     if fact.of_samples is not None and shown.samples is not None:
         low, median, high = np.quantile(fact.of_samples(shown.samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
         return median, [low, high]
+    if fact.ratio and fact.ratio in (stated := _stated_effects(document)):
+        ratio = stated[fact.ratio]
+        return _estimate(ratio), [end for end in (ratio.q05, ratio.q95) if end is not None]
     if fact.of_samples is not None and document.results:
         for stored in document.results:
             if stored.statement.startswith(fact.before) and stored.q05 is not None and stored.q95 is not None:
@@ -208,12 +230,14 @@ def _statement(fact: Fact, document: ReleaseDocument, shown: Intervals) -> tuple
     number, ends = _estimate_and_ends(fact, document, shown)
     if few:
         ends = [min(few), max(few)]
+    return " ".join(filter(None, [fact.before, _writer(fact, ends)(number), fact.after])), ends
+
+
+def _writer(fact: Fact, ends: Sequence[float]) -> Callable[[float], str]:
     width = ends[1] - ends[0] if ends else 0.0
-    return " ".join(filter(None, [fact.before, _writer(fact)(number, width), fact.after])), ends
-
-
-def _writer(fact: Fact) -> Callable[[float, float], str]:
-    return percent if fact.is_share else rounded
+    if fact.ratio and ends and ends[1] > _WIDE_RATIO * ends[0]:
+        return lambda ratio: rounded(ratio, ratio)
+    return lambda number: (percent if fact.is_share else rounded)(number, width)
 
 
 def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
@@ -223,7 +247,7 @@ def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
         return f"{clause} (a private estimate; its precision is unknown)"
     if not ends:
         return f"{clause} (one private draw from the posterior; a draw has no interval)"
-    low, high = (_writer(fact)(end, ends[1] - ends[0]) for end in ends)
+    low, high = map(_writer(fact, ends), ends)
     if few:
         return f"{clause} ({len(few)} private draws are between {low} and {high})"
     if document.draws:

@@ -11,7 +11,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.coefficient_law import CoefficientLaw, HasCoefficients
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, n_codes
 from dpbayes_cli.core.design import Design, DesignRows
-from dpbayes_cli.core.findings import Fact, Findings, dependence_topic
+from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.losses import Loss, QuantileLoss
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
@@ -102,11 +102,9 @@ class CoefficientModel(Model, HasCoefficients):
         k = max(features, key=lambda i: abs(estimates[i]))
         which = f"records with {names[k]}" if "=" in names[k] else f"a higher {names[k]}"
         coefficient = Fact(f"{self._effect(estimates[k] > 0)} for {which}, with a coefficient of about", k)
-        return Findings((coefficient,), self._topic(len(features)))
-
-    def _topic(self, n_effects: int) -> str:
-        count = len(self.design.features)
-        return dependence_topic(self.target.role, f"{count} column{'s' * (count != 1)}", n_effects)
+        target, count = self.target.role, len(self.design.features)
+        topic = f"this release estimates how {target} depends on {count} column{'s' * (count != 1)}"
+        return Findings((coefficient,), topic, n_effects=len(features))
 
     @abstractmethod
     def _effect(self, is_positive: bool) -> str:

@@ -72,7 +72,7 @@ class CurvedLossModel(CoefficientModel):
         if not effects:
             return findings
         logs = [abs(math.log(float(effect.of_samples(np.array([estimates]))[0]))) for effect in effects]
-        return replace(findings, facts=(effects[logs.index(max(logs))].fact,), topic=self._topic(len(effects)))
+        return replace(findings, facts=(effects[logs.index(max(logs))].fact,), n_effects=len(effects))
 
     def _effect_of(self, contrast: Contrast) -> Effect:
         def of_samples(samples: Floats) -> Floats:
