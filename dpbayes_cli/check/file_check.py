@@ -133,12 +133,12 @@ def check_file(
         shown = [each for each in columns if each.name in stated or not stated]
         by_case = {each.name: remedies.case_remedy(each, table.path) for each in shown}
         check.advice += [f"texts of {name!r} {remedy}" for name, remedy in by_case.items() if remedy]
-        if len(stated) == 1 and model is None and places[0] is not None:
-            check.advice += remedies.about_law(table, named[0], grouped="by" in (kept or {}))
-            if missing := named[0].missing:
-                check.advice.append(
-                    f"missing cells ({missing}) are dropped with their records, unless --on-invalid impute:VALUE"
-                )
+        if len(stated) == 1 and places[0] is not None and model in (None, suggested_model(named[0])):
+            check.advice += remedies.about_law(table, named[0])
+        if len(stated) == 1 and places[0] is not None and model is None and (missing := named[0].missing):
+            check.advice.append(
+                f"missing cells ({missing}) are dropped with their records, unless --on-invalid impute:VALUE"
+            )
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
             chosen = stated[0] if stated else None
             check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, kept)
@@ -288,7 +288,7 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
         advice += beyond
         if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(scan, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
-        if isinstance(column, NumericColumn) and len(model.columns) == 1:
+        if isinstance(column, NumericColumn) and is_value:
             advice += remedies.about_spread(model, column, mean_and_variance(scan, index, column, marks))
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):

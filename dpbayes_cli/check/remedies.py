@@ -94,7 +94,15 @@ def level_remedies(
     texts = [text for text, _ in profile.commonest]
     valid = {normal_cell(text): code for text, code in column.texts.items()}
     seen = {valid.get(normal_cell(text)) for text in texts}
-    if None not in seen or (column.spellings and len(seen) > len(column.levels)):
+    if None not in seen:
+        return
+    if column.spellings and len(seen) > len(column.levels):
+        if "success" in flags:
+            other = next(text for text in texts if normal_cell(text) not in valid)
+            yield (
+                f"texts such as {other!r} are neither of the two: their records are dropped, and the result is about "
+                f"the others; for the share of each text: {_categories_flags(profile, all_texts)}"
+            )
         return
     if remedy := case_remedy(profile, path):
         yield f"texts {remedy}"
@@ -105,10 +113,7 @@ def level_remedies(
     if "success" in flags and len(levels) == len(texts) == 2 and not all(levels):
         *levels, is_clear = success_and_failure(profile)
     if "success" in flags and len(texts) > 2:
-        categories = all_texts() if profile.distinct <= _FEW_TEXTS else []
-        yield "the column has more than two texts: --model dirichlet-categorical --categories " + (
-            shell(",".join(categories)) if categories else "A,B,C"
-        )
+        yield f"the column has more than two texts: {_categories_flags(profile, all_texts)}"
     elif "success" in flags and len(texts) == 2:
         first, second = map(shell, levels)
         choice = f"--success {first} --failure {second}"
@@ -123,6 +128,11 @@ def level_remedies(
         for level, text in zip(column.levels, levels, strict=False):
             if text and text != level:
                 yield f"{text!r} is not {level!r}: state the text with the same upper and lower case"
+
+
+def _categories_flags(profile: ColumnProfile, all_texts: Callable[[], Sequence[str]]) -> str:
+    categories = all_texts() if profile.distinct <= _FEW_TEXTS else []
+    return f"--model dirichlet-categorical --categories {shell(','.join(categories)) if categories else 'A,B,C'}"
 
 
 def case_remedy(profile: ColumnProfile, path: Path) -> str:
@@ -200,43 +210,39 @@ def about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     return f"{which}: --on-invalid {on_invalid} fills them"
 
 
-def about_spread(
-    model: Model, column: NumericColumn, moments: tuple[float, float] | None, *, grouped: bool = False
-) -> Iterable[str]:
+def about_spread(model: Model, column: NumericColumn, moments: tuple[float, float] | None) -> Iterable[str]:
     """Yield a sentence if numbers of this mean and variance do not suit the model.
 
     Args:
         model: the model.
         column: the bounds of the numbers.
         moments: their mean and variance; None if they are too few.
-        grouped: whether the release is one by groups, which do not support ``out_of_bounds: recorded``.
     """
     if moments is None:
         return
-    mean, variance = moments
+    model, (mean, variance) = getattr(model, "base", model), moments  # groups have the model of one group
     beyond = share_beyond(mean, variance, column.lower, column.upper)
     expected = model.variance_at(mean)
     if expected is None and variance > 0.0 and beyond > _MUCH_BEYOND and getattr(model, "out_of_bounds", "") == "clamp":
         yield (
             "many numbers are near a bound, and a normal law does not fit them: with their mean and spread, it would "
-            f"have {100 * beyond:.0f} % of its numbers beyond the bounds, and the result would be wrong"
-            + ("" if grouped else "; for numbers of any law: --out-of-bounds recorded")
+            f"have {100 * beyond:.0f} % of its numbers beyond the bounds, and the result would be wrong; for "
+            "numbers of any law: --out-of-bounds recorded"
         )
     if expected is not None and variance > _MUCH_MORE * expected > 0.0:
         times = math.sqrt(variance / expected)
         yield (
             f"the variance of the numbers is {variance:.3g}; {model.name} takes it to be {expected:.3g}, so its "
-            f"intervals are up to {times:.1f} times too narrow" + ("" if grouped else _ANY_LAW)
+            f"intervals are up to {times:.1f} times too narrow{_ANY_LAW}"
         )
 
 
-def about_law(table: Table, profile: ColumnProfile, *, grouped: bool) -> list[str]:
+def about_law(table: Table, profile: ColumnProfile) -> list[str]:
     """Return a sentence if the numbers of a column do not suit the model that a check would suggest for them.
 
     Args:
         table: the file.
         profile: the profile of the column.
-        grouped: see ``about_spread``.
     """
     bounds = {"counts": {"upper": profile.highest}, "numbers": {"lower": profile.lowest, "upper": profile.highest}}
     kind = kind_of(profile)
@@ -245,8 +251,9 @@ def about_law(table: Table, profile: ColumnProfile, *, grouped: bool) -> list[st
     request = {"model": suggested_model(profile), "domain": bounds[kind], "privacy": {"epsilon": "1"}}
     model, index = build_spec(request).build_model(), table.names.index(profile.name)
     column = require_type(model.columns[0], NumericColumn)
-    moments = mean_and_variance(table.scan(), index, column, table.marks(profile.name, POINT))
-    return list(about_spread(model, column, moments, grouped=grouped))
+    marks = table.marks(profile.name, POINT if table.layout is None else table.layout.marks)
+    moments = mean_and_variance(table.scan(), index, column, marks)
+    return list(about_spread(model, column, moments))
 
 
 def beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int, float, int]) -> list[str]:

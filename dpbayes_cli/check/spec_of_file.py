@@ -10,7 +10,14 @@ from dpbayes_cli.check import remedies
 from dpbayes_cli.check.column_profile import ColumnProfile
 from dpbayes_cli.check.file_layout import read_header
 from dpbayes_cli.check.file_table import Table, only_file
-from dpbayes_cli.check.suggested_spec import layout_keys, spec_from_data, spec_from_header, usual_column, usual_model
+from dpbayes_cli.check.suggested_spec import (
+    layout_keys,
+    spec_from_data,
+    spec_from_header,
+    suggested_model,
+    usual_column,
+    usual_model,
+)
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.parquet import parquet_columns
 
@@ -27,7 +34,8 @@ def suggested_spec(
     source, kept = {} if table.layout is None else layout_keys(table.layout), dict(kept or {})
     column = column or (usual_column(profiles) if model is None else None)
     of_column = [profile for profile in profiles if profile.name == column]
-    if model is None and "by" not in kept and of_column and remedies.about_law(table, of_column[0], grouped=False):
+    usual = suggested_model(of_column[0]) if of_column else None
+    if of_column and model in (None, usual) and remedies.about_law(table, of_column[0]):
         model, kept["domain"] = usual_model("numbers"), {"out_of_bounds": "recorded"}
     return spec_from_data(file, source, profiles, table.texts, column=column, model=model, kept=kept)
 

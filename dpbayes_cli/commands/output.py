@@ -160,16 +160,16 @@ def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     table = posterior_table(document, model_of(document), intervals, _MAX_PARAMETERS)
     emit("\n".join(result_lines(document, intervals)).replace("`", ""))
     emit("")
+    for effects in effects_table(document, model_of(document), intervals), average_effects_table(document, intervals):
+        if effects.rows:
+            emit_table(effects.columns, effects.rows)
+            emit("")
     if findings_of(document).caption:
         emit(f"{table.caption}:")
     emit_table(table.columns, table.rows, optional=("sd", *table.columns[6:], "mean"))  # [6:] is the prior
     if left_out := table.n_rows - len(table.rows):
         emit(f"... and {left_out} more in release.json")
     emit("")
-    for effects in effects_table(document, model_of(document), intervals), average_effects_table(document, intervals):
-        if effects.rows:
-            emit_table(effects.columns, effects.rows)
-            emit("")
     for sentence in group_sentences(document):
         emit(sentence)
     for table in extreme_tables(document):

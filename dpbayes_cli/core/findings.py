@@ -115,6 +115,19 @@ def with_numbers_above(findings: Findings, share: float, upper: float) -> Findin
     return replace(findings, note=warning + findings.note, is_warning=True)
 
 
+def about_clamped_groups(mean: float, variance: float, lower: float, upper: float) -> str:
+    """Return a warning if normal numbers of all groups, with this mean and variance, are often beyond the bounds."""
+    beyond = share_beyond(mean, variance, lower, upper)
+    if beyond <= _NOTICEABLE:
+        return ""
+    return (
+        f"a normal law with this mean and spread has {100.0 * beyond:.0f} % of its numbers beyond the bounds, "
+        f"{float_text(lower)} to {float_text(upper)}, and the means of groups are those of such a law before its "
+        "numbers are moved to the nearer bound. If few numbers are at a bound, this law does not fit them, and the "
+        "means are wrong: with `--model normal --out-of-bounds recorded`, no law is assumed"
+    )
+
+
 def of_clamped_normal(
     column: str, mean: float, variance: float, lower: float, upper: float, *, is_variance_known: bool
 ) -> Findings | None:

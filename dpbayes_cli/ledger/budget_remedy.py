@@ -32,8 +32,9 @@ def budget_remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, 
         if account.opened:
             return (
                 f"this account counts in pure epsilon for good, and {charge_text(guarantee)} has none: use a mechanism "
-                "with a pure epsilon, without --delta, if the model has one (dpbayes mechanisms lists them). For data "
-                "that no account has paid for yet, open one that pays for both kinds before the first release: "
+                "with a pure epsilon, without --delta, if the model has one (dpbayes mechanisms lists them); most "
+                "regressions have none, and cannot be paid from this account. For data that no account has paid for "
+                "yet, open one that pays for both kinds before the first release: "
                 f"dpbayes budget open NAME {TOTAL_WITH_DELTA}"
             )
         return f"{charge_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"

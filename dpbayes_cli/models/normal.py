@@ -9,7 +9,14 @@ from msgspec.structs import asdict
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy, check_bounds
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.findings import Fact, Findings, mean_of, mean_of_clamped, of_clamped_normal
+from dpbayes_cli.core.findings import (
+    Fact,
+    Findings,
+    about_clamped_groups,
+    mean_of,
+    mean_of_clamped,
+    of_clamped_normal,
+)
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisySums, valid_count
 from dpbayes_cli.core.second_moments import second_moments
@@ -105,6 +112,7 @@ class Normal(BoundedNumber, Groupable):
         assumptions="Each record holds one number, rounded to a public grid of 2^14 steps between public bounds; a "
         "number out of bounds is clamped to the nearer bound or dropped. Before rounding and clamping, numbers are "
         "normal; with out_of_bounds: recorded, they may have any law, and the result describes them after clamping. "
+        "Groups have a common variance. "
         "Inference treats the sum of many records as normal given the parameters. With impute:VALUE, an invalid cell "
         "counts as if it held VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
@@ -214,7 +222,15 @@ class Normal(BoundedNumber, Groupable):
         return ("mean",)
 
     def group_facts(self, column: str, estimates: Sequence[float]) -> tuple[Fact, ...]:
-        return (mean_of(column), Fact("the standard deviation within a group is about", 2))
+        is_recorded = self.out_of_bounds == "recorded"
+        mean = mean_of_clamped(column, self.lower, self.upper) if is_recorded else mean_of(column)
+        return (mean, Fact("the standard deviation within a group is about", 2))
+
+    def group_warning(self, estimates: Sequence[float]) -> str:
+        mean, sd, sd_within, _ = estimates
+        variance = sd**2 + sd_within**2
+        clamps = self.out_of_bounds == "clamp"
+        return about_clamped_groups(mean, variance, self.lower, self.upper) if clamps else ""
 
     def draw_outcomes(
         self, parameter: float, common: Sequence[float], size: int, rng: "np.random.Generator"

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.findings import Findings, mean_of, of_clamped_normal
+from dpbayes_cli.core.findings import Findings, about_clamped_groups, mean_of, of_clamped_normal
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Scale, Section, require_type, with_defaults
 from dpbayes_cli.models.families.bounded_numbers import ConjugateNumber
@@ -173,6 +173,11 @@ class NormalMean(ConjugateNumber):
             return plain
         clamped = of_clamped_normal(column, estimates[0], self.variance, self.lower, self.upper, is_variance_known=True)
         return clamped or plain
+
+    def group_warning(self, estimates: Sequence[float]) -> str:
+        mean, sd = estimates[:2]
+        clamps = self.out_of_bounds == "clamp"
+        return about_clamped_groups(mean, self.variance + sd**2, self.lower, self.upper) if clamps else ""
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
         import numpy as np

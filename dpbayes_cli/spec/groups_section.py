@@ -272,9 +272,6 @@ def check_groups(model: type[Model], mechanism: str, document: Mapping[str, Any]
         reason = f"groups of {model.name} cannot learn from each other within larger groups"
         hint = "state one column; or two columns and --pooling none, with which each group has the stated prior alone"
         raise SpecError(reason, where="by.column", hint=hint)
-    domain = document.get("domain")
-    if isinstance(domain, Mapping) and domain.get("out_of_bounds") == "recorded":
-        raise SpecError("recorded does not support groups", where="domain.out_of_bounds", hint="clamp or drop")
     if document.get("bounds") is not None:
         raise SpecError("the bounds of groups cannot be found privately", where="bounds", hint="state them in domain")
     if finds_keys(document) and model.sums_squares:

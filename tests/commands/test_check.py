@@ -459,13 +459,26 @@ def test_the_release_that_check_prints_is_right(place: Path, dpbayes: Cli) -> No
     assert "--column weight --delimiter ';' --lower LOWER --upper UPPER" in shown
 
 
+def test_check_says_that_texts_beside_yes_and_no_are_dropped(place: Path, dpbayes: Cli) -> None:
+    (place / "votes.csv").write_text("vote\n" + "Y\nN\nU\nY\nN\nA\n" * 9)
+    shown = " ".join(dpbayes("check", "votes.csv", "--model", "beta-bernoulli").exits(0).out.split())
+    assert "are neither of the two: their records are dropped, and the result is about the others" in shown
+    assert "--model dirichlet-categorical --categories A,N,U,Y" in shown
+
+
+def test_check_names_the_law_of_any_numbers_although_decimals_are_commas(place: Path, dpbayes: Cli) -> None:
+    (place / "pay.csv").write_text("pay;region\n" + "1,5;a\n2,5;b\n1,1;a\n2,2;b\n1,7;a\n90,5;b\n" * 9)
+    for more in ((), ("--model", "normal"), ("--by", "region")):
+        shown = " ".join(dpbayes("check", "pay.csv", "--column", "pay", *more).exits(0).out.replace("\\", "").split())
+        assert "--lower LOWER --upper UPPER --out-of-bounds recorded" in shown
+
+
 def test_check_keeps_the_groups_and_warns_at_once_of_counts_that_vary_much(place: Path, dpbayes: Cli) -> None:
     (place / "visits.csv").write_text("ward,visits\n" + "a,0\nb,0\na,0\nb,0\na,1\nb,9\n" * 9)
     shown = " ".join(dpbayes("check", "visits.csv", "--column", "visits", "--by", "ward").exits(0).out.split())
     assert 'by: column: "ward" file: ""' in shown
-    assert "--by ward --groups FILE --eps 1" in shown
+    assert "--out-of-bounds recorded --by ward --groups FILE --eps 1" in shown.replace("\\ ", "")
     assert "times too narrow" in shown
-    assert "recorded" not in shown, "groups do not support it"
     alone = " ".join(dpbayes("check", "visits.csv", "--column", "visits").exits(0).out.replace("\\", "").split())
     assert "--model normal --column visits --lower LOWER --upper UPPER --out-of-bounds recorded --eps 1" in alone
     assert "for one result for each text of ward: --by ward --groups FILE" in alone

@@ -90,7 +90,9 @@ def test_intervals_of_the_mean_of_skewed_counts_hold(n: int, epsilon: float) -> 
     assert np.mean((low <= truth) & (truth <= high)) >= 0.74
 
 
-def test_recorded_numbers_are_released_and_their_groups_are_refused(dpbayes: Cli, place: Path) -> None:
+def test_recorded_numbers_are_released_alone_and_by_group_and_a_normal_law_of_groups_warns(
+    dpbayes: Cli, place: Path
+) -> None:
     rows = "\n".join(
         f"{ward},{int(k)}" for ward, k in zip("ab" * 400, skewed(800, np.random.default_rng(2)), strict=True)
     )
@@ -99,5 +101,11 @@ def test_recorded_numbers_are_released_and_their_groups_are_refused(dpbayes: Cli
     told = dpbayes(*asked, "--out-of-bounds", "recorded", "--eps", "1").exits(0).out
     assert "the mean of visits, with numbers beyond 0 to 50 counted at the bound, is about" in " ".join(told.split())
     (place / "wards.txt").write_text("a\nb\n")
-    groups = ("--by", "ward", "--groups", "wards.txt", "--out-of-bounds", "recorded")
-    dpbayes(*asked, *groups, "--eps", "1").exits(3, "recorded does not support groups")
+    groups = ("--by", "ward", "--groups", "wards.txt", "--eps", "1")
+    told, clamped = (
+        " ".join(dpbayes(*asked, *groups, "--out-of-bounds", outside).exits(0).out.split())
+        for outside in ("recorded", "clamp")
+    )
+    assert "the mean of visits, with numbers beyond 0 to 50 counted at the bound, is about" in told
+    assert "WARNING" not in told
+    assert "the means are wrong: with --model normal --out-of-bounds recorded, no law is assumed" in clamped

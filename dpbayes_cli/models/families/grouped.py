@@ -57,6 +57,10 @@ class Groupable(NoisyStatistics):
         """Return the names of the parameters that each group has; groups have all others in common."""
         return self.parameters
 
+    def group_warning(self, estimates: Sequence[float]) -> str:
+        """Return why the means of groups may be wrong, given the estimates of what the groups have in common."""
+        return ""
+
     def group_facts(self, column: str, estimates: Sequence[float]) -> tuple[Fact, ...]:
         """Return the result for an average group, given the estimates of what the groups have in common."""
         return self.findings(column, estimates[: len(self.parameters)]).facts
@@ -172,7 +176,10 @@ class GroupedModel(NoisyStatistics):
             names = self.group_parameters
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
         topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) != 1)}"
-        return Findings(tuple(facts), topic, self.base.law_note, caption="What the groups have in common")
+        warning = self.base.group_warning(estimates)
+        return Findings(
+            tuple(facts), topic, warning or self.base.law_note, bool(warning), caption="What the groups have in common"
+        )
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the statistic of each group: counts of categories, or the sum and the number of records.

@@ -128,23 +128,48 @@ class NormalRecords(RecordLaw):
 
 
 @dataclass(frozen=True)
+class RecordedNumberLaw(NumberLaw):
+    """The mean and the variance of numbers between the bounds, of any law: what clamping does is part of this law.
+
+    The coordinate is the mean; beyond the bounds, it stands for the nearer bound.
+    """
+
+    family: NormalNumbers
+
+    def parameters(self, points: Floats) -> Floats:
+        """Return the mean."""
+        return np.clip(points, self.column.lower, self.column.upper)
+
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return mean and covariance of what a number adds to (sum, valid records)."""
+        half, steps = (self.column.upper - self.column.lower) / 2.0, float(self.column.steps)
+        first = (self.parameters(points)[..., 0] - self.column.lower) / half - 1.0
+        covariance = np.zeros((*first.shape, 2, 2))
+        covariance[..., 0, 0] = steps**2 * np.minimum(self.family.variance / half**2, 1.0 - first**2)
+        return steps * np.stack([first, np.ones_like(first)], axis=-1), covariance
+
+
+@dataclass(frozen=True)
 class NormalGroups(GroupedMoments):
     """The law of the numbers of groups that have the same variance, under the stated prior of ``Normal``.
 
-    Under the default prior, the mean of a group is uniform between the bounds, and the standard deviation has the
-    half-normal prior that the model has if the mean is in the middle between the bounds.
+    The numbers are normal, or those of ``RecordedNumberLaw``. Under the default prior, the mean of a group is uniform
+    between the bounds, and the standard deviation has the half-normal prior that the model has if the mean is in the
+    middle between the bounds.
     """
 
     column: NumericColumn
     prior: NormalRecords
 
     def law_at(self, sd: float) -> NumberLaw:
-        family = self.prior.family_of_mean(sd)
-        return NumberLaw(family, self.column, centered=True, inside=self.column.outside == "drop")
+        kind = RecordedNumberLaw if self.prior.as_recorded else NumberLaw
+        return kind(self.prior.family_of_mean(sd), self.column, centered=True, inside=self.column.outside == "drop")
 
     def moments_at(self, mean: Floats, sd: float) -> tuple[Floats, Floats]:
-        inside = self.column.outside == "drop"
-        return moments_at(self.column, mean, np.full_like(mean, sd), counted=False, inside=inside)
+        inside, as_recorded = self.column.outside == "drop", self.prior.as_recorded
+        mean = np.clip(mean, self.column.lower, self.column.upper) if as_recorded else mean
+        sds = np.full_like(mean, sd)
+        return moments_at(self.column, mean, sds, counted=False, inside=inside, as_recorded=as_recorded)
 
     def sd_quantiles(self, levels: Floats) -> Floats:
         return self.prior.sd_quantiles(levels)

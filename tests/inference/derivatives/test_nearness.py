@@ -20,7 +20,7 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.simulated_coefficients import _mode_and_curvature
 from tests.conftest import seldom
-from tests.inference.derivatives.derivative_studies import Cell
+from tests.inference.derivatives.derivative_studies import Cell, Kind
 
 N_DATA_SETS, N_DRAWS = 12, 300
 SPREAD = 0.4
@@ -46,12 +46,8 @@ def squared_mmd(first: Floats, second: Floats, bandwidth: float) -> float:
     return kernel(first, first) + kernel(second, second) - 2.0 * kernel(first, second)
 
 
-CELLS = [
-    Cell(*each)
-    for each in itertools.product(
-        ("normal", "binary", "mixed", "categorical"), (3, 5, 10), (1000, 5000), (0.5, 1.0, 3.0)
-    )
-]
+KINDS: tuple[Kind, ...] = ("normal", "binary", "mixed", "categorical")
+CELLS = [Cell(kind, *each) for kind in KINDS for each in itertools.product((3, 5, 10), (1000, 5000), (0.5, 1.0, 3.0))]
 
 
 @pytest.mark.parametrize("cell", seldom([(cell,) for cell in CELLS]), ids=str)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytest
@@ -133,3 +133,41 @@ def test_few_groups_beside_large_noise_have_one_posterior_whatever_the_seed() ->
     observation = noisy_groups(rng.normal(5.0, 1.0, 3), sizes, 1.5, DiscreteLaplace(8.0 * UNIT), rng)[0]
     one, other = (infer_groups(observation, "partial", 200, np.random.default_rng(seed)) for seed in (0, 2))
     assert np.abs(one.means - other.means).max() < 0.3 * one.sds.min()
+
+
+def skewed_groups(
+    outside: Literal["clamp", "recorded"], n_groups: int, size: float, rng: np.random.Generator
+) -> tuple[NoisyGroups, Floats]:
+    """Return a release of groups of exponential numbers between 0 and 10, and the means of their clamped laws."""
+    model, rows = Normal(0.0, 10.0, NormalPrior(spread=1.0), outside), []
+    scales = np.clip(rng.normal(2.5, 0.4, n_groups), 0.5, 6.0)
+    for scale, n in zip(scales.tolist(), rng.poisson(size, n_groups).tolist(), strict=True):
+        u = 2 * model.column.codes(rng.exponential(scale, n))[0].astype(np.int64) - STEPS
+        rows.append((2 * STEPS * u.sum(), (u * u).sum(), UNIT * n))
+    exact, noise = np.array(rows, dtype=np.int64), DiscreteLaplace(4.0 * UNIT)
+    observation = NoisyGroups(model.group_outcome(), exact + noise.simulate(rng, exact.shape), noise)
+    return observation, scales * -np.expm1(-10.0 / scales)
+
+
+def test_means_of_skewed_numbers_need_the_law_of_the_recorded_ones() -> None:
+    """The seeds are fixed, so that the test fails by chance in no run."""
+    away = {}
+    outsides: tuple[Literal["clamp", "recorded"], ...] = ("clamp", "recorded")
+    for outside in outsides:
+        observation, truth = skewed_groups(outside, 6, 2000.0, np.random.default_rng(3))
+        groups = infer_groups(observation, "partial", 100, np.random.default_rng(3))
+        away[outside] = (groups.means[:, 0] - truth) / groups.sds[:, 0]
+    assert np.abs(away["recorded"]).max() < 3.0
+    assert np.mean(away["clamp"]) < -5.0
+
+
+@pytest.mark.slow
+@pytest.mark.calibration
+def test_intervals_of_groups_of_skewed_numbers_hold_the_recorded_means() -> None:
+    """Their spread grows with their mean, which the model does not know; the seeds are fixed."""
+    covered = []
+    for seed in range(20):
+        observation, truth = skewed_groups("recorded", 40, 50.0, np.random.default_rng([seed, 1]))
+        low, _, high = infer_groups(observation, "partial", 100, np.random.default_rng(seed)).quantiles[:, 0].T
+        covered.append(((low <= truth) & (truth <= high)).mean())
+    assert 0.82 < np.mean(covered) < 0.94
