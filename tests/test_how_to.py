@@ -109,8 +109,8 @@ def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     spec = (ROOT / "configs" / "releases" / "clinic-relapse.yaml").read_text()
     (tmp_path / "clinic.yaml").write_text(spec.replace("../../sample_data/", ""))
     visits = [
-        "patient_id,hospital,city,county,state,relapse",
-        *(f"{i % 300},north,Berlin,Mitte,BE,{i % 2}" for i in range(999)),
+        "patient_id,hospital,city,county,state,relapse,cost",
+        *(f"{i % 300},north,Berlin,Mitte,BE,{i % 2},{i % 700 * 9}" for i in range(999)),
     ]
     (tmp_path / "visits.csv").write_text("\n".join(visits))
     (tmp_path / "hospitals.txt").write_text("north\nsouth\n")

@@ -210,6 +210,9 @@ def test_parameters_that_the_noise_hides_are_named(dpbayes: Cli) -> None:
     hidden = replace(document, width={"theta": Width(sd_data=0.6, sd_noise=0.8)})
     said = "WARNING: the noise hides most of what the records say about theta: intervals are mainly those of the prior"
     assert any(line.startswith(said) for line in result_lines(hidden))
+    cells = {f"theta[{k}]": each for k, each in enumerate([hidden.posterior["theta"]] * 21)}
+    many = replace(hidden, posterior={**hidden.posterior, **cells})
+    assert any("say about 1 of 22 parameters: intervals" in line for line in result_lines(many))
     for others in (
         replace(hidden, width={"theta": Width(sd_data=0.99, sd_noise=0.1)}),  # the records say little
         with_posterior(hidden, {"theta": (0.1, 0.4, 0.7)}),  # narrower than the prior's

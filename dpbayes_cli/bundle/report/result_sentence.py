@@ -38,8 +38,8 @@ _NEARLY = 0.7
 _LEAST_RATIO = 1e-300
 _WIDE_RATIO = 10.0
 """If the ends of a ratio's interval differ by a larger factor, each number has two digits of its own."""
-_NAMED = 3
-"""A warning names so many parameters."""
+_NAMED, _MANY = 3, 20
+"""A warning names up to 3 parameters, and only their number if the model has more than 20."""
 
 
 def result_lines(document: ReleaseDocument, intervals: Intervals | None = None) -> list[str]:
@@ -75,6 +75,8 @@ def hidden_by_noise(document: ReleaseDocument) -> list[str]:
         return []
     more = len(hidden) - _NAMED
     names = ", ".join(hidden[:_NAMED]) + (f" and {more} other parameter{'s' * (more > 1)}" if more > 0 else "")
+    if len(document.posterior) > _MANY:
+        names = f"{len(hidden):,} of {len(document.posterior):,} parameters"
     return [
         f"the noise hides most of what the records say about {names}: intervals are "
         "mainly those of the prior, and true values may be outside both. More epsilon, more records, or bounds closer "
