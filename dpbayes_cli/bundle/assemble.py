@@ -191,12 +191,11 @@ def differing_groups(keys: Sequence[GroupKey], analysis: Analysis) -> dict[str, 
     if groups is None:
         return {}
     parameters, sizes = analysis.model.group_parameters, groups.sizes[:, 0]
-    means = [marginal.mean for marginal in analysis.marginals[: len(parameters)]]
-    stated = {"extreme_groups": extreme_groups(keys, parameters, means, groups, sizes)}
+    stated = {"extreme_groups": extreme_groups(keys, parameters, groups, sizes)}
     if groups.larger is not None:
         names, index = larger_names(keys)
         records = np.asarray(np.bincount(index, weights=sizes), dtype=np.float64)
-        stated["extreme_larger_groups"] = extreme_groups(names, parameters, means, groups.larger, records)
+        stated["extreme_larger_groups"] = extreme_groups(names, parameters, groups.larger, records)
     return stated
 
 

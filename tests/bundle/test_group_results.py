@@ -14,6 +14,6 @@ def test_few_groups_are_all_listed_and_of_many_those_that_differ(n: int, listed:
     means = np.array([0.9, 0.5, 0.1] + [0.5] * 8)[:n, None]
     quantiles = means[:, :, None] + np.array([-0.1, 0.0, 0.1])
     groups = LargerSummary(means, np.full((n, 1), 0.05), quantiles, means)
-    (extreme,) = extreme_groups("abcdefghijk"[:n], ["theta"], [0.5], groups, np.full(n, 20.0))
+    (extreme,) = extreme_groups("abcdefghijk"[:n], ["theta"], groups, np.full(n, 20.0))
     assert [group.key for group in (*extreme.highest, *extreme.lowest[::-1])] == listed
     assert (extreme.n_above, extreme.n_below) == (1, 1)

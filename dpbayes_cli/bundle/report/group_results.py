@@ -30,20 +30,21 @@ MOST_SHOWN = 10
 def extreme_groups(
     keys: Sequence[GroupKey],
     parameters: Sequence[str],
-    means: Sequence[float],
     groups: GroupedPosterior | LargerSummary,
     records: Floats,
 ) -> list[ExtremeGroups]:
     """Return, for each parameter, the groups whose 90 % intervals exclude the mean of all groups, or all if few.
 
+    The mean is that of the estimates: the mean of the law of groups is uncertain if there are few.
+
     Args:
-        means: the estimated mean of each parameter over the groups.
         groups: the groups, or the larger groups.
         records: the estimated number of records of each, shape (n_groups,).
     """
     extremes = []
-    for k, (name, mean) in enumerate(zip(parameters, means, strict=True)):
+    for k, name in enumerate(parameters):
         low, high = groups.quantiles[:, k, 0], groups.quantiles[:, k, 2]
+        mean = groups.means[:, k].mean() if len(keys) else 0.0
         above, below, estimates = low > mean, high < mean, groups.means[:, k]
         listed = (estimates >= mean, estimates < mean) if len(keys) <= MOST_SHOWN else (above, below)
         orders = (np.argsort(sign * estimates, kind="stable") for sign in (-1.0, 1.0))
