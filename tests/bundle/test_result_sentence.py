@@ -18,7 +18,7 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.document_parts import EffectSummary, ParameterSummary, StatedResult, Width
 from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.bundle.report.digits import percent, rounded
-from dpbayes_cli.bundle.report.intervals import stored_intervals
+from dpbayes_cli.bundle.report.intervals import sampled_intervals, stored_intervals
 from dpbayes_cli.bundle.report.result_sentence import privacy_width_sentence, result_lines, result_sentence
 from dpbayes_cli.spec.release_spec import build_spec
 from tests.conftest import SAMPLE_DATA, Cli
@@ -194,6 +194,10 @@ def test_a_regression_begins_with_its_clearest_effect_and_wide_ratios_have_digit
         sentence = result_sentence(shown)
         assert sentence.startswith("This release estimates how t depends on 2 columns; the clearest of 2 estimated")
         assert begins in sentence
+    samples = np.random.default_rng(1).normal(1.0, 0.1, (4000, len(document.posterior)))
+    other_level = result_sentence(shown, sampled_intervals(shown, samples, 0.5))
+    low, high = (np.exp(0.2 * np.quantile(samples[:, 1], tail)) for tail in (0.25, 0.75))
+    assert f"(50 % interval {rounded(low, high - low)} to {rounded(high, high - low)})" in other_level
 
 
 def test_a_clamped_mean_whose_samples_are_all_at_the_bound_has_no_share_of_noise(dpbayes: Cli) -> None:

@@ -215,7 +215,7 @@ def _estimate_and_ends(fact: Fact, document: ReleaseDocument, shown: Intervals) 
     if fact.of_samples is not None and shown.samples is not None:
         low, median, high = np.quantile(fact.of_samples(shown.samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
         return median, [low, high]
-    if fact.ratio and fact.ratio in (stated := _stated_effects(document)):
+    if fact.ratio and shown.samples is None and fact.ratio in (stated := _stated_effects(document)):
         ratio = stated[fact.ratio]
         return _estimate(ratio), [end for end in (ratio.q05, ratio.q95) if end is not None]
     if fact.of_samples is not None and document.results:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.feature_atoms import FeatureAtoms
@@ -78,11 +79,11 @@ class DerivativeDensity:
         functions, observed = functions / sds, observed / sds
         # eigenvectors of the smaller matrix of inner products; LAPACK's SVD may fail if many atoms are equal
         if functions.shape[0] < functions.shape[1]:
-            squares, combinations = np.linalg.eigh(functions @ functions.T)
+            squares, combinations = eigh(functions @ functions.T)
             kept = n**2 * squares > _SMALLEST_EFFECT**2
             scaled = combinations[:, kept] * np.sqrt(squares[kept])
             return (combinations[:, kept].T @ functions @ observed) / np.sqrt(squares[kept]), scaled
-        squares, entries = np.linalg.eigh(functions.T @ functions)
+        squares, entries = eigh(functions.T @ functions)
         kept = n**2 * squares > _SMALLEST_EFFECT**2
         return observed @ entries[:, kept], functions @ entries[:, kept]
 

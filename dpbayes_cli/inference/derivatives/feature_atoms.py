@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design, Feature
@@ -146,7 +147,7 @@ def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats
     estimates *= np.where(listed, _BEHIND, 1.0) * np.where(listed, _BEHIND, 1.0)[:, None]
     estimates = np.where(others | others[:, None], 0.0, estimates)
     np.fill_diagonal(estimates, 1.0)
-    values, vectors = np.linalg.eigh(estimates)
+    values, vectors = eigh(estimates)
     kept = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
     scales = np.sqrt(np.diag(kept))
     return np.asarray(kept / np.outer(scales, scales))

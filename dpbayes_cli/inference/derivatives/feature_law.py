@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.inference.derivatives.feature_atoms import FeatureAtoms
@@ -100,7 +101,7 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
     numbers = [j for j in range(k) if base.shares[j] is None]
     sds = base.sds[numbers]
     z = (atoms.values[:, numbers] - base.means[numbers]) / sds
-    variances, directions = np.linalg.eigh(base.correlations[np.ix_(numbers, numbers)])
+    variances, directions = eigh(base.correlations[np.ix_(numbers, numbers)])
     whitening = directions / np.sqrt(variances)
     u = z @ whitening
     axes, owners = [*u.T], [*numbers]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Floats
 
 Density = Callable[[Floats], tuple[Floats, Floats]]
@@ -81,7 +82,7 @@ class HamiltonianChains:
         """
         size = states.shape[1]
         share = len(states) / (len(states) + _SHRINKAGE * size)
-        variances, directions = np.linalg.eigh(np.cov(states.T))
+        variances, directions = eigh(np.cov(states.T))
         variances = np.maximum(variances, _LEAST_VARIANCE)
         root = directions * np.sqrt(np.where(variances > 1.0, share * variances + 1.0 - share, variances**share))
         center = states.mean(axis=0)
@@ -133,6 +134,6 @@ def factor_at(density: Density, mode: Floats) -> Floats:
     size = len(mode)
     steps = 1e-4 * np.eye(size)
     slopes = (density(mode + steps)[1] - density(mode - steps)[1]) / 2e-4
-    curvatures, vectors = np.linalg.eigh(-0.5 * (slopes + slopes.T))
+    curvatures, vectors = eigh(-0.5 * (slopes + slopes.T))
     smallest = max(1e-2, 1e-8 * float(curvatures.max()))
     return np.asarray(vectors / np.sqrt(np.maximum(np.abs(curvatures), smallest)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
@@ -110,10 +111,10 @@ def maximize(density: DerivativeDensity, start: Floats, *, even: bool = False) -
 def plug_in(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
     """Return the mean and the covariance of the coefficients if the last derivatives were exact."""
     hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
-    curvatures, vectors = np.linalg.eigh(hessian)
+    curvatures, vectors = eigh(hessian)
     hessian = (vectors * np.maximum(curvatures, 0.0)) @ vectors.T
     prior = observation.prior
-    covariance = np.linalg.inv(hessian + prior.precision)
+    covariance: Floats = np.asarray(np.linalg.inv(hessian + prior.precision))
     return covariance @ (gradient + hessian @ point + prior.precision @ prior.location), covariance
 
 

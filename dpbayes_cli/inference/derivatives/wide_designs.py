@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design
@@ -156,7 +157,7 @@ def mean_coefficients(observation: NoisyDerivatives) -> Floats:
 def _given(hessians: Floats, observation: NoisyDerivatives) -> tuple[Floats, Floats, Floats]:
     """Return what is known about the coefficients given Hessians, without the prior: precisions, and their product
     with the means; and the Hessians without negative curvature."""
-    curvatures, vectors = np.linalg.eigh(hessians)
+    curvatures, vectors = eigh(hessians)
     # negative eigenvalues are errors; without them the others, whose sum is known well, would be too large
     trace, curvatures = np.maximum(curvatures.sum(axis=1), 0.0), np.maximum(curvatures, 0.0)
     curvatures *= (trace / np.maximum(curvatures.sum(axis=1), 1e-300))[:, None]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import normalize
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def find_mode(log_density: LogDensity, starts: Floats) -> tuple[Floats, Floats]:
     steps = np.full(starts.shape[1], 0.1)
     for _ in range(_NEWTON_STEPS):
         gradient, hessian = _derivatives(log_density, point, value, steps)
-        roots, vectors = np.linalg.eigh(-hessian)
+        roots, vectors = eigh(-hessian)
         roots = np.maximum(np.abs(roots), _LEAST_PRECISION)
         move = vectors @ ((vectors.T @ gradient) / roots)
         move *= min(1.0, 2.0 / float(np.abs(move).max() + 1e-300))
@@ -156,7 +157,7 @@ def find_mode(log_density: LogDensity, starts: Floats) -> tuple[Floats, Floats]:
         if gain < _ENOUGH_NATS:
             break
     _, hessian = _derivatives(log_density, point, value, steps)
-    roots, vectors = np.linalg.eigh(-hessian)
+    roots, vectors = eigh(-hessian)
     return point, np.asarray((vectors * np.maximum(roots, _LEAST_PRECISION)) @ vectors.T)
 
 

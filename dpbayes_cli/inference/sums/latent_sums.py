@@ -20,6 +20,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import LatentSums
@@ -168,7 +169,7 @@ class LatentSumsSampler:
                 part = steps[start : start + _HESSIAN_BATCH]
                 above, below = (self._density(best + sign * part, observed, smooth=True)[1] for sign in (1.0, -1.0))
                 hessian[start : start + len(part)] = (below - above) / (2.0 * _HESSIAN_STEP)
-            values, vectors = np.linalg.eigh((hessian + hessian.T) / 2.0)
+            values, vectors = eigh((hessian + hessian.T) / 2.0)
             centers.append(best)
             roots.append(vectors / np.sqrt(np.maximum(np.abs(values), _LEAST_CURVATURE)))
         return np.array(centers), np.array(roots)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv, ndtr
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.models.families.regression_density import SIGNAL_SD
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
@@ -135,7 +136,7 @@ def draw_plug_in(
     moments = WishartRecords(center, tuple(np.sqrt(scatter).tolist()), strength, d + 2.0, law.columns, law.counted)
     posterior = moments.conjugate(law.with_squares(observed), n_records)
     root = np.sqrt(np.diagonal(posterior.scale)[1:])
-    values, vectors = np.linalg.eigh(posterior.scale[1:, 1:] / np.outer(root, root))
+    values, vectors = eigh(posterior.scale[1:, 1:] / np.outer(root, root))
     half_inverse = vectors / np.sqrt(np.maximum(values, _MIN_EIGENVALUE)) / root[:, None]
     standard = half_inverse.T @ posterior.scale[1:, 0]
     rest = max(posterior.scale[0, 0] - float(standard @ standard), scatter[0])

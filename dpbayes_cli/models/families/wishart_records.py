@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.record_law import RecordLaw
 
@@ -222,7 +223,7 @@ class WishartRecords(RecordLaw):
         moments = np.zeros((d + 1, d + 1))
         moments[i, j] = moments[j, i] = observed / unit / weight / max(n, 1e-300)
         center = np.clip(moments[0, 1:], -1.0, 1.0) if n > 0 else np.zeros(d)
-        values, vectors = np.linalg.eigh(moments[1:, 1:] - np.outer(center, center))
+        values, vectors = eigh(moments[1:, 1:] - np.outer(center, center))
         scatter = (vectors * np.clip(values, 0.0, float(d))) @ vectors.T * n if n > 0 else np.zeros((d, d))
         prior_mean, strength = np.asarray(self.prior_mean), self.strength + n
         offset = center - prior_mean
