@@ -284,12 +284,11 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
             )
         beyond: list[str] = []
         if isinstance(column, NumericColumn):
-            beyond = remedies.beyond_bounds(column, profile, count_beyond(scan, index, column, marks))
-        advice += beyond
+            moments = partial(mean_and_variance, scan, index, marks=marks)
+            beyond = remedies.beyond_bounds(column, profile, count_beyond(scan, index, column, marks), moments)
+            advice += [*beyond, *(remedies.about_spread(model, column, moments(column)) if is_value else ())]
         if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(scan, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
-        if isinstance(column, NumericColumn) and is_value:
-            advice += remedies.about_spread(model, column, mean_and_variance(scan, index, column, marks))
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
         check.valid = count_valid_records(scan, indices)

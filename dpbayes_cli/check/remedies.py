@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ _NO_BREAK = re.compile("[\xa0\u202f]")
 _MUCH_MORE = 1.5
 """If the variance of the numbers is at least this many times that of the model, the check says so."""
 
+_MUCH_LESS = 0.97
+"""If clamping leaves less than this share of the variance, the check says so."""
 _MUCH_BEYOND = 0.05
 """If more than this share of a normal law is beyond the bounds, the check does not advise one."""
 _MANY_EQUAL = 5
@@ -256,8 +259,22 @@ def about_law(table: Table, profile: ColumnProfile) -> list[str]:
     return list(about_spread(model, column, moments))
 
 
-def beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int, float, int]) -> list[str]:
-    """Return sentences about the numbers below and above the bounds of a column; see ``count_beyond``."""
+def _widened(column: NumericColumn, profile: ColumnProfile) -> NumericColumn:
+    return replace(column, lower=min(column.lower, profile.lowest), upper=max(column.upper, profile.highest))
+
+
+def beyond_bounds(
+    column: NumericColumn,
+    profile: ColumnProfile,
+    beyond: tuple[int, int, float, int],
+    moments: Callable[[NumericColumn], tuple[float, float] | None],
+) -> list[str]:
+    """Return sentences about the numbers below and above the bounds of a column.
+
+    Args:
+        beyond: how many there are; see ``count_beyond``.
+        moments: a function that returns the mean and the variance of the numbers after clamping.
+    """
     below, above, commonest, count = beyond
     if not below + above:
         return []
@@ -268,9 +285,18 @@ def beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[i
     ]
     if 2 * (below + above) > profile.numbers:
         sentences.append("most numbers are beyond the bounds: these may be in another unit than the numbers")
-    if column.outside == "clamp" and count >= max(_MANY_EQUAL, (below + above) / 2.0):
+    clamped, recorded = moments(column), moments(_widened(column, profile))
+    if column.outside != "clamp":
+        return sentences
+    if count >= max(_MANY_EQUAL, (below + above) / 2.0):
         sentences.append(
             f"{count} of these are {commonest:g}; if it stands for a missing value, replace it by an empty cell; as a "
             "number, it would make the result wrong"
+        )
+    elif clamped and recorded and clamped[1] < _MUCH_LESS * recorded[1]:
+        after, before = (f"mean {m:.4g} and standard deviation {math.sqrt(v):.4g}" for m, v in (clamped, recorded))
+        sentences.append(
+            f"then all numbers have {after}, but as recorded {before}; if you want to know the latter, state wider "
+            "bounds, which need more noise"
         )
     return sentences

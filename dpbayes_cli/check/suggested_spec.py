@@ -55,6 +55,7 @@ _FROM_HEADER = """\
 _FEATURES = """\
 # A feature of texts has values: [a, b] in place of lower and upper; delete the
 # features that you do not need."""
+_FEWER = "# Delete the features that you do not need: each widens the intervals of all."
 _FROM_DATA = """\
 # NOT PRIVATE: the values below were read from the data. Check each of them
 # against public knowledge. Then write in place of null where the value comes
@@ -144,6 +145,8 @@ def spec_from_data(
     kind = pair_of({"model": name})[0]
     head, names = [_HEAD, _FROM_DATA], list(by_name)
     if kind.column_names is not Model.column_names:
+        if "{values" in kind.first_spec.get("features", ""):
+            head.append(_FEWER)
         column = target
         ids = [profile.name for profile in profiles if profile.may_be_id and profile.name != target]
         if ids and len(ids) < len(names):
@@ -204,9 +207,10 @@ def suggested_model(column: ColumnProfile) -> str:
     return usual_model(kind_of(column))
 
 
-def usual_model(kind: str) -> str:
-    """Return the name of the model that most users would choose for a kind of column; empty if there is none."""
-    return next((name for name in model_names() if kind and model_type(name).suggested_for == kind), "")
+def usual_model(kind: str, *, of_target: bool = False) -> str:
+    """Return the model that most users would choose for a kind of column, or of target; empty if there is none."""
+    suits = "suggested_for_target" if of_target else "suggested_for"
+    return next((name for name in model_names() if kind and getattr(model_type(name), suits) == kind), "")
 
 
 def kind_of(column: ColumnProfile) -> str:

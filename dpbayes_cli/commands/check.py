@@ -75,7 +75,7 @@ def command(data: str | None, spec_path: Path | None, as_json: bool, **flags: An
     if as_json:
         emit_json(_document(check))
     else:
-        _show(data, check)
+        _show(data, check, spec_path, bool(mistakes))
 
 
 def _kept(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -118,8 +118,8 @@ def _document(check: FileCheck) -> dict[str, Any]:
     }
 
 
-def _show(data: str, check: FileCheck) -> None:
-    from dpbayes_cli.check.suggested_spec import release_command, suggested_model
+def _show(data: str, check: FileCheck, spec_path: Path | None, mistakes: bool) -> None:
+    from dpbayes_cli.check.suggested_spec import suggested_model
 
     emit(_NOT_PRIVATE)
     layout = check.layout
@@ -156,19 +156,51 @@ def _show(data: str, check: FileCheck) -> None:
         emit("")
         emit("what to do")
         _show_advice(check.advice)
-    if check.suggestion:
+    if spec_path is not None and check.checked and not (check.refusal or mistakes):
         emit("")
-        emit("a spec to start from, as dpbayes spec init --from FILE --not-private writes it:")
-        for line in check.suggestion.splitlines():
-            emit(f"  {line}")
-        if parts := release_command(data, check.suggestion):
-            is_complete = not any(f"--{key} {key.upper()}" in parts for key in ("lower", "upper"))
-            emit(f"or without a spec{'' if is_complete else ', with public knowledge in place of capitals'}:")
-            emit_document("  " + _command_lines(parts))
-        if len(check.columns) > 1:
-            emit(f"for another column: dpbayes check {shlex.quote(data)} --column NAME")
-        if (column := _column_of_groups(check)) and "\nby:" not in check.suggestion:
-            emit(f"for one result for each text of {column}: --by {shlex.quote(column)} --groups FILE")
+        emit("what to expect from a release, before it is charged:")
+        emit(f"  dpbayes plan --spec {shlex.quote(str(spec_path))} --records {check.records}")
+    if check.suggestion:
+        _show_suggestion(data, check)
+
+
+def _show_suggestion(data: str, check: FileCheck) -> None:
+    """Print the suggested spec, the command that does without it, and what else the user may ask of the file."""
+    from dpbayes_cli.check.suggested_spec import release_command
+
+    emit("")
+    emit("a spec to start from, as dpbayes spec init --from FILE --not-private writes it:")
+    for line in check.suggestion.splitlines():
+        emit(f"  {line}")
+    if parts := release_command(data, check.suggestion):
+        is_complete = not any(f"--{key} {key.upper()}" in parts for key in ("lower", "upper"))
+        emit(f"or without a spec{'' if is_complete else ', with public knowledge in place of capitals'}:")
+        emit_document("  " + _command_lines(parts))
+    elif "model: " in check.suggestion:
+        emit("once it is complete, in a file SPEC; the first command says what to expect, at no cost:")
+        emit(f"  dpbayes plan --spec SPEC --records {check.records}\n  dpbayes release --spec SPEC")
+    if others := _other_questions(data, check):
+        emit("other questions:")
+        _show_advice(others)
+
+
+def _other_questions(data: str, check: FileCheck) -> list[str]:
+    """Return what else a user may ask of a file of several columns, each with the command or the flags for it."""
+    from dpbayes_cli.check.suggested_spec import kind_of, usual_model
+    from dpbayes_cli.spec.yaml_reader import parse_yaml
+
+    if len(check.columns) == 1:
+        return []
+    questions, command = list[str](), f"dpbayes check {shlex.quote(data)}"
+    for each in check.columns:
+        is_asked = each.name == parse_yaml(check.suggestion).get("column") and not each.may_be_id
+        if model := usual_model(kind_of(each), of_target=True) if is_asked else "":
+            flags = f"--model {model} --column {shlex.quote(each.name)}"
+            questions.append(f"how {each.name} depends on other columns: {command} {flags}")
+    questions.append(f"another column: {command} --column NAME")
+    if (column := _column_of_groups(check)) and "\nby:" not in check.suggestion:
+        questions.append(f"one result for each text of {column}: --by {shlex.quote(column)} --groups FILE")
+    return questions
 
 
 def _column_of_groups(check: FileCheck) -> str:

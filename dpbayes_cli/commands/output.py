@@ -164,18 +164,18 @@ def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
         if effects.rows:
             emit_table(effects.columns, effects.rows)
             emit("")
+    for sentence in group_sentences(document):
+        emit(sentence)
+    for groups in extreme_tables(document):
+        emit(f"\n{groups.caption}{f' ({groups.file} holds all groups)' * bool(groups.file)}:")
+        emit_table(groups.columns, groups.rows)
+        emit("")
     if findings_of(document).caption:
         emit(f"{table.caption}:")
     emit_table(table.columns, table.rows, optional=("sd", *table.columns[6:], "mean"))  # [6:] is the prior
     if left_out := table.n_rows - len(table.rows):
         emit(f"... and {left_out} more in release.json")
     emit("")
-    for sentence in group_sentences(document):
-        emit(sentence)
-    for table in extreme_tables(document):
-        emit(f"\n{table.caption}{f' ({table.file} holds all groups)' * bool(table.file)}:")
-        emit_table(table.columns, table.rows)
-        emit("")
 
 
 def line_width() -> int:

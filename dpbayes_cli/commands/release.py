@@ -290,6 +290,7 @@ def _show(outcome: PublishedRelease, level: float) -> None:
         emit(f"{key:9} {choice}")
     if valid := records_valid_text(document):
         emit(f"valid     {valid}")
-    emit(f"remaining {amounts_text(component_texts(outcome.remaining), up=False)} in account {document.account}")
+    pays = "" if outcome.more is None else f", which pays for {outcome.more:,} more like this one"
+    emit(f"remaining {amounts_text(component_texts(outcome.remaining), up=False)} in account {document.account}{pays}")
     emit(f"receipt   entry {outcome.sequence}")
     emit(f"head      {outcome.head}")

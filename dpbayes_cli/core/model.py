@@ -74,10 +74,10 @@ class Model(ABC):
     former_default: ClassVar[str] = ""
     """The default mechanism before version 0.4, if it was another one; it is still meant by an option of its own."""
     suggested_for: ClassVar[str] = ""
-    """The kind of column for which ``dpbayes check`` suggests the model, such as ``two texts`` or ``counts``."""
+    suggested_for_target: ClassVar[str] = ""
+    """The kind of column, or of a regression's target, for which ``dpbayes check`` suggests the model."""
     bound_keys: ClassVar[tuple[str, ...]] = ()
-    """The domain keys of the bounds that can be chosen privately; empty if the user must state all bounds. If ``lower``
-    is not among the keys, the lower bound is 0."""
+    """The domain keys of the bounds that can be chosen privately; without ``lower``, the lower bound is 0."""
     has_private_trees: ClassVar[bool] = False
     """Whether the spec may ask for a tree of the variables that is chosen privately."""
     whole_numbers: ClassVar[bool] = False

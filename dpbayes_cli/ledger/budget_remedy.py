@@ -31,11 +31,10 @@ def budget_remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, 
         opening = f"dpbayes budget open {account.name} {TOTAL_WITH_DELTA}"
         if account.opened:
             return (
-                f"this account counts in pure epsilon for good, and {charge_text(guarantee)} has none: use a mechanism "
-                "with a pure epsilon, without --delta, if the model has one (dpbayes mechanisms lists them); most "
-                "regressions have none, and cannot be paid from this account. For data that no account has paid for "
-                "yet, open one that pays for both kinds before the first release: "
-                f"dpbayes budget open NAME {TOTAL_WITH_DELTA}"
+                f"this account counts in pure epsilon, and {charge_text(guarantee)} has none: use a mechanism with a "
+                "pure epsilon, without --delta, if the model has one (dpbayes mechanisms lists them); or give the "
+                "account's total a delta, a small probability with which its epsilon may fail: "
+                f"dpbayes budget amend {account.name} --delta 1e-6 --reason TEXT"
             )
         return f"{charge_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]

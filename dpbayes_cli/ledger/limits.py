@@ -11,6 +11,7 @@ from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import component_texts
 from dpbayes_cli.ledger.state import Account
+from dpbayes_cli.ledger.union_budget import amended_budget
 
 SEPARATE_SCHEDULE = (
     "for data of other people, write another schedule with an account of its own, and open it: "
@@ -59,8 +60,14 @@ def amendment_entry(
             hint=f"give {' and '.join(f'--{name}' for name in sorted(needed))}: its total, less what was released "
             "after the backup",
         )
-    budget = account.budget.amended(changes) if changes else account.budget
-    if budget.excess(account.charged):
+    budget = amended_budget(account.budget, changes) if changes else account.budget
+    if budget.kind != account.budget.kind and (account.limit_budgets or account.charged_by):
+        raise BudgetError(
+            f"the account {account.name!r} has limits of analysts in {account.budget.notion}, so that its total cannot "
+            "get a delta",
+            hint="state a total without --delta",
+        )
+    if budget.excess(account.charged_in(budget)):
         raise BudgetError(
             f"the account {account.name!r} has already spent more than the new total",
             hint=f"to see what is spent: dpbayes budget show {account.name}",

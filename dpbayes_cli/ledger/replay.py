@@ -115,12 +115,11 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
         account.notice = None if share is None else parse_decimal(share)
     else:
         budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
-        if budget.shape != account.budget.shape:
-            raise ValueError("the kind of budget differs from that of the account")
         if kind == "amend":
-            if budget.excess(account.charged) and not lost:
+            charged = account.charged_in(budget)
+            if budget.excess(charged) and not lost:
                 raise ValueError("the budget falls below what is spent")
-            account.budget = budget
+            account.budget, account.charged = budget, charged
             account.exhausted = account.exhausted if lost or not budget.amounts else ""
             account.separate_population |= _is_separate(fields)
         else:
@@ -131,6 +130,8 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
 def _set_limit(account: Account, analyst: object, budget: Budget, lost: bool) -> None:
     if not isinstance(analyst, str) or not analyst:
         raise ValueError("the analyst is not a text")
+    if budget.shape != account.budget.shape:
+        raise ValueError("the kind of budget differs from that of the account")
     if budget.excess(account.charged_to(analyst)) and not lost:
         raise ValueError("the limit falls below what is spent")
     account.limit_budgets[analyst] = budget

@@ -12,11 +12,12 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
-from dpbayes_cli.ledger.budgets import Budget, Lanes
+from dpbayes_cli.ledger.budgets import Budget, Lanes, PureBudget
 from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.records import ReleaseRecord, record_of, request_term
 from dpbayes_cli.ledger.storage import Transaction
+from dpbayes_cli.ledger.union_budget import UnionBudget, sums_with_delta
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
@@ -122,6 +123,22 @@ class Account:
         return {
             analyst: AnalystLimit(budget, self.charged_to(analyst)) for analyst, budget in self.limit_budgets.items()
         }
+
+    def charged_in(self, budget: Budget) -> Lanes:
+        """Return the sums of charges for a budget that may be the account's after an amendment.
+
+        Raises:
+            ValueError: the account cannot have a budget of this kind.
+        """
+        if budget.shape == self.budget.shape:
+            return self.charged
+        if (
+            isinstance(self.budget, PureBudget)
+            and isinstance(budget, UnionBudget)
+            and not (self.limit_budgets or self.charged_by)
+        ):
+            return sums_with_delta(self.charged, budget)
+        raise ValueError("the kind of budget differs from that of the account")
 
     def charged_to(self, analyst: str) -> Lanes:
         """Return the sums of an analyst's charges, whether or not the analyst has a limit."""

@@ -23,6 +23,7 @@ from dpbayes_cli.ledger.budgets import (
 )
 from dpbayes_cli.ledger.schedule_budget import ScheduleBudget, parse_schedule_budget
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_order
+from dpbayes_cli.privacy.kinds import PureDP
 
 DEFAULT_EPSILON = Decimal(3)
 """The total epsilon of an account that is opened by its first release."""
@@ -182,6 +183,34 @@ def budget_of_deltas(delta: Decimal) -> UnionBudget:
     The total of delta is ten times as large; half of it pays for the deltas of releases.
     """
     return UnionBudget.divide(DEFAULT_EPSILON, exact_multiple(delta, 10), approximate=Decimal("0.5"))
+
+
+def amended_budget(budget: Budget, changes: Mapping[str, Decimal]) -> Budget:
+    """Return a budget with other totals; a total of pure epsilon may get a delta.
+
+    Raises:
+        SpecError: the budget has no total of a stated name.
+    """
+    if isinstance(budget, PureBudget) and "delta" in changes:
+        budget, changes = UnionBudget.divide(budget.epsilon, changes["delta"]), {**changes}
+        del changes["delta"]
+    return budget.amended(changes)
+
+
+def sums_with_delta(charged: Mapping[str, Decimal], budget: UnionBudget) -> Lanes:
+    """Return what the sums of an account of pure epsilon amount to in an account with a delta.
+
+    Privacy: releases whose epsilons add up to epsilon are, together, epsilon-DP, and at each order the sum of their
+        divergences is at most the divergence of randomized response at epsilon: two such releases of epsilons a and b
+        are (a + b)-DP, and divergences of independent draws add up. So the sums are never too small.
+    Source: derived here.
+    """
+    before, epsilon = {**budget.nothing, "delta": charged["delta"]}, charged["epsilon"]
+    if not epsilon:
+        return before
+    if not epsilon.is_finite():
+        return dict.fromkeys(budget.nothing, Decimal("Infinity"))
+    return budget.added(before, PureDP(epsilon))
 
 
 def stated_budget(

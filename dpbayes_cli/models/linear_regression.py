@@ -100,6 +100,7 @@ class LinearRegression(JointNormal, NormalRegression):
     """
 
     name: ClassVar[str] = "linear-regression"
+    suggested_for_target: ClassVar[str] = "numbers"
     summary: ClassVar[str] = "coefficients and variance of a linear regression with up to 30 features"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sums of D columns (the target, its features, and for texts an indicator of every value but "

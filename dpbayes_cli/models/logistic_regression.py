@@ -30,6 +30,7 @@ class LogisticRegression(CurvedClassModel):
     """
 
     name: ClassVar[str] = "logistic-regression"
+    suggested_for_target: ClassVar[str] = "two texts"
     summary: ClassVar[str] = "the probability of a class from features: odds ratios; classifies new records"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="With `noisy-newton`, the default: noisy derivatives of the log likelihood, from which the posterior "

@@ -51,6 +51,7 @@ class PoissonRegression(CurvedLossModel):
     """
 
     name: ClassVar[str] = "poisson-regression"
+    suggested_for_target: ClassVar[str] = "counts"
     summary: ClassVar[str] = "the rate of a count from features: rate ratios with intervals; predicts new records"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Noisy derivatives of the log likelihood of the clamped counts' mean, from which the posterior of "

@@ -32,6 +32,7 @@ from dpbayes_cli.core.private_choice import PrivateChoice
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.ledger.admitted_releases import admitted_releases
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.charge_text import charge_text, charged_text
 from dpbayes_cli.ledger.charging import Reservation
@@ -48,7 +49,6 @@ from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release_data import check_count
 
 Say = Callable[[str], None]
-_ONLY_PURE = ". It cannot pay for most regressions, which need an account that was opened with a delta"
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class PublishedRelease:
         document: the release document.
         bundle: the directory of the bundle.
         remaining: the budget that the account has left, by component.
+        more: for how many further releases like this one that pays; None if the remaining epsilon says so itself.
         replayed: whether an earlier release was shown again from the ledger, without opening the data.
         is_stale: whether a file of the data was modified after the shown release was drawn.
         sequence, head: the number and the hash of the ledger's last entry, which are the receipt.
@@ -67,6 +68,7 @@ class PublishedRelease:
     document: ReleaseDocument
     bundle: Path
     remaining: dict[str, Decimal]
+    more: int | None
     replayed: bool
     is_stale: bool
     sequence: int
@@ -105,9 +107,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
         say(
             f"opened account {charge.account!r}{place} with the default total of {total} under "
             f"{charge.neighbors} neighbors; to change the total: dpbayes budget amend "
-            f"{charge.account} --epsilon TOTAL --reason TEXT"
-            + (f"; {HALF_OF_DELTA}" if charge.guarantee.delta else "")
-            + (_ONLY_PURE if reservation.budget.kind == PureBudget.kind else "")
+            f"{charge.account} --epsilon TOTAL --reason TEXT" + (f"; {HALF_OF_DELTA}" if charge.guarantee.delta else "")
         )
     sealed = reservation.payload
     replayed = sealed is not None
@@ -137,7 +137,10 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
         for notice in due_notices(account, charge.analyst):
             say(notice)
     is_stale = replayed and not charge.same_data and prepared.data.changed_since(document.created)
-    return PublishedRelease(document, target, account.remaining, replayed, is_stale, last.sequence, last.hash)
+    more = None
+    if account.budget.kind != PureBudget.kind and account.budget.amounts:
+        more = 0 if account.exhausted else admitted_releases(account.budget, record.guarantee, account.charged)
+    return PublishedRelease(document, target, account.remaining, more, replayed, is_stale, last.sequence, last.hash)
 
 
 def _after_the_charge(error: SourceError) -> SourceError:

@@ -284,7 +284,7 @@ def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli,
     assert 'column: "visits"' in alone, "a column of IDs is not the likeliest one"
     (place / "b.csv").write_text(text + "400,3 kg\n401,many\n")
     assert "-9 to 40; 2 are no numbers" in check(dpbayes, "b.csv")
-    assert "for another column: dpbayes check a.csv --column NAME" in alone
+    assert "another column: dpbayes check a.csv --column NAME" in alone
 
 
 def test_check_profiles_a_file_of_many_columns(dpbayes: Cli) -> None:
@@ -332,7 +332,9 @@ def test_check_reads_the_records_that_release_reads(dpbayes: Cli) -> None:
 def test_a_suggested_network_lists_texts_as_values_and_leaves_the_cuts_of_numbers_open(dpbayes: Cli) -> None:
     Path("a.csv").write_text(people())
     suggested = check(dpbayes, "a.csv", "--model", "naive-bayes").split("a spec to start from")[1]
-    spec = yaml.safe_load("\n".join(line[2:] for line in suggested.splitlines()[1:] if line.startswith("  ")))
+    spec = yaml.safe_load(
+        "\n".join(line[2:] for line in suggested.partition("\nonce")[0].splitlines()[1:] if line.startswith("  "))
+    )
     variables = spec["domain"]["variables"]
     assert variables["relapsed"] == {"values": {"value": ["no", "yes"], "public_reason": None}}
     assert variables["weight"] == {"cuts": []}
@@ -452,11 +454,34 @@ def test_the_release_that_check_prints_is_right(place: Path, dpbayes: Cli) -> No
     )
     shown = dpbayes("check", "my-births.csv", "--column", "birth").exits(0).out
     _, line = shown.split("or without a spec:\n")
-    line = line.partition("\nfor another")[0].replace("\\\n", "")
+    line = line.partition("\nother questions")[0].replace("\\\n", "")
     released = dpbayes(*shlex.split(line)[1:], "--json").exits(0).json
     assert 0.4 < released["posterior"]["theta"]["mean"] < 0.9, "false-fail rate below 1e-9"
     shown = " ".join(dpbayes("check", "my-births.csv", "--column", "weight").exits(0).out.replace("\\", "").split())
     assert "--column weight --delimiter ';' --lower LOWER --upper UPPER" in shown
+
+
+def test_check_leads_from_a_column_to_its_regression_and_from_a_spec_to_its_plan(place: Path, dpbayes: Cli) -> None:
+    (place / "my births.csv").write_text("birth,weight,sex\n" + "full,3.5,f\nearly,2.1,m\nfull,3.1,f\n" * 40)
+    shown = dpbayes("check", "my births.csv", "--column", "birth").exits(0).out
+    (command,) = re.findall(r"how birth depends on other columns:\s+(dpbayes check .*)", shown)
+    suggested = dpbayes(*shlex.split(command)[1:], "--json").exits(0).json["spec"]
+    confirmed = suggested.replace("public_reason: null", "public_reason: a test")
+    (place / "my spec.yaml").write_text(confirmed)
+    shown = dpbayes("check", "--spec", "my spec.yaml").exits(0).out
+    (command,) = re.findall("dpbayes plan .*", shown)
+    assert "--records 120" in command
+    assert "beta[weight]" in dpbayes(*shlex.split(command)[1:], "--trials", "2").exits(0).out
+    assert "dpbayes plan" not in dpbayes("check", "my births.csv", "--column", "sex").exits(0).out
+    (place / "my spec.yaml").write_text(confirmed.replace("weight", "height"))
+    assert "dpbayes plan" not in dpbayes("check", "--spec", "my spec.yaml").exits(0).out, "a release would be refused"
+
+
+def test_check_says_what_clamping_changes(place: Path, dpbayes: Cli) -> None:
+    (place / "a.csv").write_text("x\n" + "1\n2\n3\n20\n1\n2\n3\n40\n")
+    shown = " ".join(check(dpbayes, "a.csv", "--model", "normal", "--lower", "0", "--upper", "10").split())
+    assert "mean 4 and standard deviation 3.78, but as recorded mean 9 and standard deviation 14.04" in shown
+    assert "as recorded mean" not in check(dpbayes, "a.csv", "--model", "normal", "--lower", "0", "--upper", "39.9")
 
 
 def test_check_says_that_texts_beside_yes_and_no_are_dropped(place: Path, dpbayes: Cli) -> None:
@@ -481,7 +506,7 @@ def test_check_keeps_the_groups_and_warns_at_once_of_counts_that_vary_much(place
     assert "times too narrow" in shown
     alone = " ".join(dpbayes("check", "visits.csv", "--column", "visits").exits(0).out.replace("\\", "").split())
     assert "--model normal --column visits --lower LOWER --upper UPPER --out-of-bounds recorded --eps 1" in alone
-    assert "for one result for each text of ward: --by ward --groups FILE" in alone
+    assert "one result for each text of ward: --by ward --groups FILE" in alone
     assert "each text of ward" not in shown
     written = dpbayes("spec", "init", "--from", "visits.csv", "--not-private", "--column", "visits").exits(0).out
     assert 'out_of_bounds: "recorded"' in written

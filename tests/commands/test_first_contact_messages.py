@@ -293,6 +293,6 @@ def test_an_account_of_pure_epsilon_says_which_releases_it_pays_for(dpbayes: Cli
     (place / "age.csv").write_text("age\n" + "40\n50\n" * 50)
     mean = ("release", "age.csv", "--model", "normal-mean", "--lower", "0", "--upper", "100", "--variance", "25")
     dpbayes(*mean, "--eps", "1", "--out", "one").exits(0)
-    told = dpbayes(*mean, "--mechanism", "gaussian", "--eps", "1", "--delta", "1e-6").exits(5, "pure epsilon for good")
-    assert "open one that pays for both kinds before the first release" in told.err
+    told = dpbayes(*mean, "--mechanism", "gaussian", "--eps", "1", "--delta", "1e-6").exits(5, "in pure epsilon")
+    assert "dpbayes budget amend age --delta 1e-6 --reason TEXT" in told.err
     dpbayes(*mean, "--mechanism", "laplace", "--eps", "0.5", "--out", "two").exits(0)

@@ -58,7 +58,11 @@ def test_all_groups_cost_as_much_as_one_and_each_gets_a_posterior(
     shown = dpbayes("release", "visits.csv", *ASKED, "--out", "out")
     assert "assumed: success '1', 'yes', 'true' or 'y'" in " ".join(shown.err.split())
     assert "Of 41 groups, " in shown.out
-    assert shown.out.startswith("On average over groups like these 41: "), "the mean is that of their common law"
+    assert shown.out.startswith("Of the 41 groups by hospital, ")
+    printed = " ".join(shown.out.split())
+    assert " On average over groups like these 41: " in printed, "the mean is that of their common law"
+    best = np.argmax(np.where(groups["q05"] > groups["mean"].mean(), groups["mean"], 0.0))
+    assert f"of these, the highest estimate is that of {groups['key'][best]}, about " in printed
     report = dpbayes("report", "out", "--format", "html").out
     assert "The groups" in report
     assert UNLISTED not in report
@@ -129,7 +133,7 @@ def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], plac
     mean = alone["posterior"]["mean"]["mean"]
     n_above, n_below = (groups["q05"] > mean).sum(), (groups["q95"] < mean).sum()
     assert f"Of 41 groups, {n_above} have a 90 % interval above the mean of all groups and {n_below} below" in shown
-    assert shown.startswith("On average over 41 groups: ")
+    assert ". On average over 41 groups: " in shown
     assert "without noise" not in shown
     assert len(dpbayes("budget", "history", "visits", "--json").json) == 4, "open, reserved, sealed, published"
 

@@ -34,10 +34,16 @@ def test_an_account_of_renyi_composition_names_one_that_pays_for_more(dpbayes: C
     assert "--gaussian" not in hint
 
 
-def test_an_account_of_pure_epsilon_says_that_it_never_pays_for_gaussian_noise(
+def test_an_account_of_pure_epsilon_pays_for_gaussian_noise_once_it_has_a_delta(
     dpbayes: Cli, coin: Path, place: Path
 ) -> None:
-    dpbayes("budget", "open", "pure", "--epsilon", "5").exits(0)
+    dpbayes("budget", "open", "pure", "--epsilon", "3").exits(0)
+    dpbayes("release", "--model", "beta-bernoulli", coin, "--eps", "0.5", "--dataset", "pure", "--out", "a").exits(0)
     n_paid, hint = spend_all(dpbayes, coin, "pure", place)
     assert n_paid == 0
-    assert re.search(r"counts in pure epsilon for good, and mu 0\.12 has none", hint)
+    command = re.search(r"dpbayes (budget amend pure --delta 1e-6 --reason) TEXT", hint)
+    assert command, hint
+    dpbayes(*command[1].split(), "a test").exits(0)
+    dpbayes(*RELEASE, coin, "--dataset", "pure", "--out", "b").exits(0)
+    dpbayes("budget", "verify").exits(0)
+    dpbayes("budget", "amend", "pure", "--epsilon", "0.6", "--reason", "too little").exits(5, "already spent more")

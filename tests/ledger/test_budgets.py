@@ -21,7 +21,7 @@ from dpbayes_cli.ledger.budgets import (
     RenyiBudget,
     component_texts,
 )
-from dpbayes_cli.ledger.union_budget import UnionBudget, parse_budget
+from dpbayes_cli.ledger.union_budget import UnionBudget, amended_budget, parse_budget, sums_with_delta
 from dpbayes_cli.privacy.conversions import epsilon_of_rdp, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import ApproximateDP, BoundedRange, GaussianDP, PureDP, RenyiCurve, ZeroConcentrated
@@ -226,3 +226,24 @@ def test_an_amendment_of_delta_changes_the_part_for_the_deltas_of_releases_alone
     assert raised.spent(lanes)["epsilon"] == ONE
     with pytest.raises(SpecError, match="the Renyi orders of this account have delta"):
         budget.amended({"delta": Decimal("1e-7")})
+
+
+@given(st.lists(amounts, max_size=6))
+def test_an_account_that_gets_a_delta_has_spent_at_least_what_its_releases_cost_under_it(spent: list[Decimal]) -> None:
+    before = PureBudget(Decimal(3))
+    budget = amended_budget(before, {"delta": MICRO})
+    assert isinstance(budget, UnionBudget)
+    releases = [PureDP(epsilon) for epsilon in spent]
+    sums, least = sums_with_delta(charged(before, *releases), budget), charged(budget, *releases)
+    assert sums["epsilon"] == least["epsilon"]
+    assert [lane for lane in budget.lanes if sums[lane] < least[lane]] == []
+
+
+def test_an_account_without_a_guarantee_has_none_with_a_delta() -> None:
+    before = PureBudget(Decimal(3))
+    budget = amended_budget(before, {"epsilon": Decimal(5), "delta": MICRO})
+    assert isinstance(budget, UnionBudget)
+    lost = sums_with_delta(charged(before, GaussianDP(Decimal("0.1"))), budget)
+    assert budget.shortfall(lost, PureDP(MICRO))
+    kept_delta = sums_with_delta(charged(before, ApproximateDP(ONE, Decimal("1e-3"))), budget)
+    assert budget.shortfall(kept_delta, PureDP(MICRO))

@@ -53,7 +53,9 @@ def operate(draw: random.Random, ledger: Ledger) -> object:
     if kind == 0:
         return outcome(lambda: ledger.reserve(asked))
     if kind == 1:
-        total = {"epsilon": Decimal(draw.choice(["1", "4", "9"]))}
+        total = (
+            {"epsilon": Decimal(draw.choice(["1", "4", "9"]))} if draw.random() < 0.9 else {"delta": Decimal("1e-6")}
+        )
         return outcome(lambda: amend(ledger, account, total, "so"))
     if kind == 2 and draw.random() < 0.2:
         limit = {"epsilon": Decimal(draw.choice(["1", "3"]))}

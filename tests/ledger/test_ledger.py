@@ -190,8 +190,8 @@ def test_opening_amending_and_their_limits(ledger: Ledger) -> None:
     account = amend(ledger, "clinic", {"epsilon": Decimal("0.75")}, "to the last drop")
     assert account.remaining == {"epsilon": Decimal(0)}
     assert amend(ledger, "clinic", {"epsilon": Decimal(5)}, "more").remaining == {"epsilon": Decimal("4.25")}
-    with pytest.raises(SpecError, match="delta cannot be changed"):
-        amend(ledger, "clinic", {"delta": Decimal("1e-6")}, "why")
+    with pytest.raises(SpecError, match="rho cannot be changed"):
+        amend(ledger, "clinic", {"rho": Decimal("0.1")}, "why")
     with pytest.raises(BudgetError, match="no account"):
         amend(ledger, "other", {"epsilon": Decimal(5)}, "why")
 

@@ -11,7 +11,7 @@ from dpbayes_cli.base.errors import BudgetError, LedgerError, SpecError
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import due_notices, limit_entry, notice_entry
+from dpbayes_cli.ledger.limits import amendment_entry, due_notices, limit_entry, notice_entry
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
 from tests.ledger.ledgers import SqliteLedger, StoredLedger, amend, labeled, limit
@@ -70,6 +70,22 @@ def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
     assert ledger.state().accounts["clinic"].limits["ada"].remaining == {"epsilon": Decimal(0)}
     amend(ledger, "clinic", {"epsilon": Decimal(5)}, "more")
     assert ledger.state().accounts["clinic"].limits["ada"].budget == PureBudget(Decimal("0.75"))
+
+
+def test_an_account_with_limits_gets_no_delta(stored: StoredLedger, ledger: Ledger) -> None:
+    """Neither on request nor by an entry in the chain; nor can a limit be of another kind than the account."""
+    delta = {"delta": Decimal("1e-6")}
+    with pytest.raises(SpecError):
+        limit_entry(ledger.account("clinic"), "ada", delta, "")
+    fields = amendment_entry(ledger.account("clinic"), delta, "")
+    limit(ledger, ada="1")
+    with pytest.raises(BudgetError, match="limits of analysts"):
+        amend(ledger, "clinic", delta)
+    for entry in (fields, {**fields, "kind": "limit", "analyst": "bob"}):
+        with stored.storage.writing() as transaction:
+            common = {name: transaction.entries()[-1].fields[name] for name in ("time", "user", "version")}
+            transaction.append(next_entry(transaction.entries()[-1], {**entry, **common}))
+    assert len([each for each in ledger.findings()[0] if "kind of budget differs" in each]) == 2
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dpbayes_cli.bundle.files import GroupKey, found_keys, keys_of
 from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.all_records import overall_sentences
 from dpbayes_cli.bundle.report.digits import percent, rounded
+from dpbayes_cli.bundle.report.group_headline import key_text
 from dpbayes_cli.bundle.report.report_tables import ReportTable
 from dpbayes_cli.bundle.stated_request import model_of
 from dpbayes_cli.core.columns import NumericColumn
@@ -52,7 +53,7 @@ def extreme_groups(
         rows = [
             [
                 ExtremeGroup(
-                    key=_name(keys[g]),
+                    key=key_text(keys[g]),
                     mean=float(estimates[g]),
                     q05=float(low[g]),
                     q95=float(high[g]),
@@ -106,10 +107,6 @@ def _sentences(extreme: Sequence[ExtremeGroups], n_groups: int, what: str, inter
         )
 
 
-def _name(key: GroupKey) -> str:
-    return key if isinstance(key, str) else ", ".join(key)
-
-
 def about_files(document: ReleaseDocument) -> str:
     """Return a sentence about the files with all results of groups."""
     text = "`groups.parquet` holds the posterior of every group"
@@ -155,7 +152,7 @@ def all_groups_table(document: ReleaseDocument, groups: GroupedPosterior) -> Rep
 
     rows, sizes = [], groups.sizes[:, 0]
     if isinstance(column, str):
-        rows = [row([_name(key)], groups, g, sizes[g]) for g, key in enumerate(keys[:MAX_LISTED])]
+        rows = [row([key_text(key)], groups, g, sizes[g]) for g, key in enumerate(keys[:MAX_LISTED])]
         return ReportTable("The groups", [*heads, "records"], rows, len(keys), "groups.parquet")
     larger, index = larger_names(keys)
     for s, name in enumerate(larger):
@@ -180,7 +177,7 @@ def extreme_tables(document: ReleaseDocument) -> list[ReportTable]:
         n_larger, file = len(larger_names(keys)[0]), "larger_groups.parquet"
         tables += _tables(document, document.extreme_larger_groups, column[1], "Larger groups", "mean", n_larger, file)
     if not isinstance(document.extreme_groups, UnsetType):
-        own = _name(column)
+        own = key_text(column)
         tables += _tables(document, document.extreme_groups, own, "Groups", "estimate", len(keys), "groups.parquet")
     return tables
 

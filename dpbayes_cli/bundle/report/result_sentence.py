@@ -18,6 +18,7 @@ from dpbayes_cli.bundle.document_parts import ParameterSummary, ReleasedGuarante
 from dpbayes_cli.bundle.files import keys_of
 from dpbayes_cli.bundle.group_table import larger_names
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
+from dpbayes_cli.bundle.report.group_headline import extremes_sentence
 from dpbayes_cli.bundle.report.intervals import (
     Intervals,
     share_of_log_without_noise,
@@ -96,7 +97,7 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
     of = "" if is_named else f" of '{document.account}'"
     start += f"in the population that the {people}{of} represent, "
     sentence = f"{start}{clauses}, under {_guarantee(document.guarantee)}."
-    return sentence[:1].upper() + sentence[1:]
+    return " ".join(filter(None, [extremes_sentence(document), sentence[:1].upper() + sentence[1:]]))
 
 
 def stated_results(document: ReleaseDocument, samples: Floats) -> list[StatedResult]:

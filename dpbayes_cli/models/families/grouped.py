@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 KEY, PARENT = "group", "larger group"
+_CAPTION = "What the groups have in common; records is how many a group has on average"
 
 
 class Groupable(NoisyStatistics):
@@ -177,9 +178,7 @@ class GroupedModel(NoisyStatistics):
             facts = tuple(each if each.is_share else Fact(f"the {names[0]} is about", each.parameter) for each in facts)
         topic = f"on average over {len(self.keys):,} group{'s' * (len(self.keys) != 1)}"
         warning = self.base.group_warning(estimates)
-        return Findings(
-            tuple(facts), topic, warning or self.base.law_note, bool(warning), caption="What the groups have in common"
-        )
+        return Findings(tuple(facts), topic, warning or self.base.law_note, bool(warning), caption=_CAPTION)
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the statistic of each group: counts of categories, or the sum and the number of records.
