@@ -59,6 +59,11 @@ class CheckedColumn:
     commonest: tuple[tuple[str, int], ...]
     advice: tuple[str, ...]
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether all cells but empty ones can be read, and nothing is advised but what to do about empty ones."""
+        return not any(text for text, _ in self.commonest) and len(self.advice) == bool(self.invalid)
+
 
 @dataclass
 class FileCheck:
@@ -286,7 +291,8 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
         if isinstance(column, NumericColumn):
             moments = partial(mean_and_variance, scan, index, marks=marks)
             beyond = remedies.beyond_bounds(column, profile, count_beyond(scan, index, column, marks), moments)
-            advice += [*beyond, *(remedies.about_spread(model, column, moments(column)) if is_value else ())]
+            spread = remedies.about_spread(model, column, moments(column)) if is_value else ()
+            advice += [*beyond, *spread, *remedies.about_two_numbers(model, profile)]
         if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(scan, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))

@@ -39,7 +39,7 @@ _MUCH_MORE = 1.5
 
 _MUCH_LESS = 0.97
 """If clamping leaves less than this share of the variance, the check says so."""
-_MUCH_BEYOND = 0.05
+_MUCH_BEYOND = 0.02
 """If more than this share of a normal law is beyond the bounds, the check does not advise one."""
 _MANY_EQUAL = 5
 """A number beyond the bounds that is at least so frequent may stand for a missing value."""
@@ -229,7 +229,7 @@ def about_spread(model: Model, column: NumericColumn, moments: tuple[float, floa
     if expected is None and variance > 0.0 and beyond > _MUCH_BEYOND and getattr(model, "out_of_bounds", "") == "clamp":
         yield (
             "many numbers are near a bound, and a normal law does not fit them: with their mean and spread, it would "
-            f"have {100 * beyond:.0f} % of its numbers beyond the bounds, and the result would be wrong; for "
+            f"have {100 * beyond:.0f} % of its numbers beyond the bounds, and the result would be off; for "
             "numbers of any law: --out-of-bounds recorded"
         )
     if expected is not None and variance > _MUCH_MORE * expected > 0.0:
@@ -257,6 +257,14 @@ def about_law(table: Table, profile: ColumnProfile) -> list[str]:
     marks = table.marks(profile.name, POINT if table.layout is None else table.layout.marks)
     moments = mean_and_variance(table.scan(), index, column, marks)
     return list(about_spread(model, column, moments))
+
+
+def about_two_numbers(model: Model, profile: ColumnProfile) -> list[str]:
+    """Return a sentence if a feature of numbers holds two different ones, and the model knows features of texts."""
+    if profile.distinct != 2 or "{values" not in model.first_spec.get("features", ""):
+        return []
+    texts = ", ".join(f'"{text}"' for text in sorted(text for text, _ in profile.commonest))
+    return [f"it holds two values: {{values: [{texts}]}} suits it better than bounds"]
 
 
 def _widened(column: NumericColumn, profile: ColumnProfile) -> NumericColumn:

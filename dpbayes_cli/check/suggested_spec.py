@@ -19,6 +19,7 @@ from dpbayes_cli.base.errors import SourceError, nearest
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.check.column_profile import ColumnProfile
 from dpbayes_cli.check.file_layout import FileLayout
+from dpbayes_cli.check.yaml_lines import yaml_lines
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.registry import model_names, model_type
@@ -56,6 +57,7 @@ _FEATURES = """\
 # A feature of texts has values: [a, b] in place of lower and upper; delete the
 # features that you do not need."""
 _FEWER = "# Delete the features that you do not need: each widens the intervals of all."
+_SECOND = "# Odds and probabilities are those of the second of the target's values."
 _FROM_DATA = """\
 # NOT PRIVATE: the values below were read from the data. Check each of them
 # against public knowledge. Then write in place of null where the value comes
@@ -82,9 +84,9 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
         column = names[0] if chosen.column_names is Model.column_names else ""
         return _joined([*lines, *_body(file, source, names, column, chosen, _blank)])
     lines += ["# Keep the model that suits the column, and delete the others.", ""]
-    lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
+    lines += yaml_lines({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
-        block = _tree({"model": usual_model(kind), "domain": {key: _blank("", key) for key in keys}})
+        block = yaml_lines({"model": usual_model(kind), "domain": {key: _blank("", key) for key in keys}})
         lines += ["", f"# {kind}", *(f"# {line}" if i else line for line in block)]
     return _joined([*lines, "", "privacy:", "  epsilon: 1"])
 
@@ -147,6 +149,8 @@ def spec_from_data(
     if kind.column_names is not Model.column_names:
         if "{values" in kind.first_spec.get("features", ""):
             head.append(_FEWER)
+        if "target.values" in kind.first_spec:
+            head.append(_SECOND)
         column = target
         ids = [profile.name for profile in profiles if profile.may_be_id and profile.name != target]
         if ids and len(ids) < len(names):
@@ -282,7 +286,7 @@ def _body(
             "file": '""  # a file with the public keys of the groups, one a line'
         }
     domain = _domain(model, names, column, fill) | _yaml_values(kept.get("domain", {}))
-    return _tree({**document, "domain": domain, "privacy": {**costs, **_yaml_values(kept.get("privacy", {}))}})
+    return yaml_lines({**document, "domain": domain, "privacy": {**costs, **_yaml_values(kept.get("privacy", {}))}})
 
 
 def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -> dict[str, Any]:
@@ -319,21 +323,12 @@ def _of_column(name: str, examples: set[tuple[str, ...]], fill: Fill) -> dict[st
     """Return one column's part of a domain, with those keys among the alternatives whose values are known."""
     choices = sorted((sorted(keys) for keys in examples), key=lambda keys: keys != ["values"])
     filled = [{key: fill(name, key) for key in keys} for keys in choices]
-    return next((each for each in reversed(filled) if all(each.values())), filled[0])
+    two = [each for each in filled if isinstance(of := each.get("values"), Mapping) and of["value"].count('", "') == 1]
+    return next((each for each in (*two, *reversed(filled)) if all(each.values())), filled[0])
 
 
 def _section(name: str, keys: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
     return {name: keys} if keys else {}
-
-
-def _tree(tree: Mapping[str, Any], indent: str = "") -> list[str]:
-    lines = []
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            lines += [f"{indent}{key}:", *_tree(value, indent + "  ")]
-        else:
-            lines.append(f"{indent}{key}: {value}".rstrip())
-    return lines
 
 
 def _yaml_values(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,10 @@ def account_sentences(account: Account, last: Guarantee | None) -> str:
     times = 0 if account.exhausted else admitted_releases(account.budget, last, account.charged)
     releases = "1 more release" if times == 1 else f"{times:,} more releases" if times else "no more release"
     differs = account.budget.kind == "renyi" and not last.epsilon.is_finite()
-    why = " Such a release states an epsilon of its own; here it costs another, because Renyi divergences add up."
+    why = (
+        " Alone, such a release has the epsilon that it states. The account adds releases up in a way that makes the "
+        "first of them cost more, and many together less."
+    )
     return f"{left} It pays for {releases} like the last one.{why * differs}"
 
 

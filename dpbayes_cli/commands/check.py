@@ -14,7 +14,7 @@ import click
 from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.commands.output import emit, emit_document, emit_json, emit_table, line_width, output_options
 from dpbayes_cli.commands.progress import reading_shown
-from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
+from dpbayes_cli.commands.request_command import ARGUMENTS, RequestCommand, pop_request, request_options, spec_option
 
 if TYPE_CHECKING:
     from dpbayes_cli.check.column_profile import ColumnProfile
@@ -75,7 +75,9 @@ def command(data: str | None, spec_path: Path | None, as_json: bool, **flags: An
     if as_json:
         emit_json(_document(check))
     else:
-        _show(data, check, spec_path, bool(mistakes))
+        has_cost = document.get("privacy", {}).keys() - {"neighbors", "unit", "max_contributions"}
+        given = [*click.get_current_context().meta[ARGUMENTS], *([] if has_cost else ["--eps", "1"])]
+        _show(data, check, [] if mistakes else given)
 
 
 def _kept(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -118,7 +120,7 @@ def _document(check: FileCheck) -> dict[str, Any]:
     }
 
 
-def _show(data: str, check: FileCheck, spec_path: Path | None, mistakes: bool) -> None:
+def _show(data: str, check: FileCheck, flags: Sequence[str]) -> None:
     from dpbayes_cli.check.suggested_spec import suggested_model
 
     emit(_NOT_PRIVATE)
@@ -156,10 +158,13 @@ def _show(data: str, check: FileCheck, spec_path: Path | None, mistakes: bool) -
         emit("")
         emit("what to do")
         _show_advice(check.advice)
-    if spec_path is not None and check.checked and not (check.refusal or mistakes):
+    if check.checked and flags and not check.refusal:
         emit("")
-        emit("what to expect from a release, before it is charged:")
-        emit(f"  dpbayes plan --spec {shlex.quote(str(spec_path))} --records {check.records}")
+        emit("what to expect from a release, at no cost:")
+        emit_document("  " + _command_lines(["dpbayes plan", *_grouped(flags, but=data), f"--records {check.records}"]))
+    if check.checked and flags and not (check.refusal or check.advice) and all(each.is_ready for each in check.checked):
+        emit("the release:")
+        emit_document("  " + _command_lines(["dpbayes release", *_grouped(flags)]))
     if check.suggestion:
         _show_suggestion(data, check)
 
@@ -210,6 +215,19 @@ def _column_of_groups(check: FileCheck) -> str:
     suited = [each for each in check.columns if kind_of(each) in {"texts", "two texts"} and not each.is_numeric]
     others = [each for each in suited if f'\ncolumn: "{each.name}"' not in check.suggestion]
     return min(others, key=lambda each: (each.missing, -each.distinct)).name if others else ""
+
+
+def _grouped(flags: Sequence[str], but: str = "") -> list[str]:
+    """Return the arguments of a command, quoted for a shell, each flag with its value; ``but`` is left out."""
+    parts: list[str] = []
+    for each in flags:
+        if each == but:
+            continue
+        if parts and parts[-1].startswith("--") and " " not in parts[-1] and not each.startswith("--"):
+            parts[-1] += f" {shlex.quote(each)}"
+        else:
+            parts.append(shlex.quote(each))
+    return parts
 
 
 def _command_lines(parts: Sequence[str]) -> str:

@@ -290,7 +290,7 @@ def _show(outcome: PublishedRelease, level: float) -> None:
         emit(f"{key:9} {choice}")
     if valid := records_valid_text(document):
         emit(f"valid     {valid}")
-    pays = "" if outcome.more is None else f", which pays for {outcome.more:,} more like this one"
+    pays = "" if outcome.more is None else f"; together, {outcome.more:,} more like this one fit"
     emit(f"remaining {amounts_text(component_texts(outcome.remaining), up=False)} in account {document.account}{pays}")
     emit(f"receipt   entry {outcome.sequence}")
     emit(f"head      {outcome.head}")

@@ -33,7 +33,7 @@ _GROUP_PARAMETERS = {
 """The parameters in each group that are not keys of a spec; all further parameters are in "Inference and output"."""
 _PAIR_KEYS = ("model", "mechanism")
 _FLAG_COLUMN_WIDTH = 24  # the width of the first column of the help; the text of a longer flag begins on the next line
-_ARGUMENTS, _MORE_FLAGS = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
+ARGUMENTS, _MORE_FLAGS = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
 
 spec_option = click.option(
     "--spec", "spec_path", type=PATH, metavar="FILE", help="Spec file of the request (YAML); flags override it."
@@ -108,7 +108,7 @@ class RequestCommand(click.Command):
 
         A flag that only another mechanism has is parsed in the last round, so that the refusal can name that mechanism.
         """
-        ctx.meta[_ARGUMENTS] = list(args)
+        ctx.meta[ARGUMENTS] = list(args)
         for more_flags in (_pair_flags, _all_flags):
             try:
                 return super().parse_args(ctx, list(args))
@@ -235,7 +235,7 @@ def _named_pair(ctx: click.Context) -> dict[str, Any]:
     known = [click.Option([f"--{name}"]) for name in ("spec", *_PAIR_KEYS)]
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
     parser = click.Command("pair", params=[*known], context_settings=settings, add_help_option=False)
-    stated = parser.make_context("pair", list(ctx.meta.get(_ARGUMENTS, [])), resilient_parsing=True).params
+    stated = parser.make_context("pair", list(ctx.meta.get(ARGUMENTS, [])), resilient_parsing=True).params
     path = stated.pop("spec")
     document = read_document(Path(path) if path else None, {key: name for key, name in stated.items() if name})
     return {key: value for key, value in document.items() if key in _PAIR_KEYS}

@@ -96,6 +96,11 @@ class Contrast:
         """The change, such as ``age + 10``, or ``arm=new against standard``."""
         return f"{self.feature}={self.change} against {self.base}" if self.base else f"{self.feature} + {self.change}"
 
+    @property
+    def is_from_end_to_end(self) -> bool:
+        """Whether a number changes from its lower to its upper bound, such as from 0 for no to 1 for yes."""
+        return self.lowered is None and self.factor >= 2.0
+
     def of_coefficients(self, beta: Floats) -> Floats:
         """Return the change of the linear predictor, shape (...,), for coefficients of shape (..., width)."""
         below = 0.0 if self.lowered is None else beta[..., self.lowered]

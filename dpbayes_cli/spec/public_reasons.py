@@ -61,25 +61,30 @@ def _is_reason(reason: Any) -> bool:
 
 def _reasons(value: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield the place and the reason of each value that has one; no two places have the same name."""
-    if isinstance(value, Mapping):
-        if value.keys() > {_VALUE, REASON}:
-            raise SpecError(
-                f"expected only {_VALUE} and {REASON}", where=place, hint="put a reason that holds a comma in quotes"
-            )
-        if value.keys() == {_VALUE, REASON}:
-            yield place, value[REASON]
-        else:
-            for key, inner in value.items():
-                name = json.dumps(key, ensure_ascii=False) if re.search(r'[.\["]', key) else key
-                yield from _reasons(inner, f"{place}.{name}".lstrip("."))
+    if (stated := _value_and_reason(value, place)) is not None:
+        yield place, stated[1]
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            name = json.dumps(key, ensure_ascii=False) if re.search(r'[.\["]', key) else key
+            yield from _reasons(inner, f"{place}.{name}".lstrip("."))
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
             yield from _reasons(item, f"{place}[{i}]")
 
 
+def _value_and_reason(value: Any, place: str = "") -> tuple[Any, Any] | None:
+    """Return a value and its reason; None if it has none. On one line, YAML reads the words after a comma as a key."""
+    if not isinstance(value, Mapping) or not value.keys() >= {_VALUE, REASON}:
+        return None
+    reason, more = value[REASON], {key: inner for key, inner in value.items() if key not in {_VALUE, REASON}}
+    if more and (not isinstance(reason, str) or any(inner is not None for inner in more.values())):
+        raise SpecError(f"expected only {_VALUE} and {REASON}", where=place, hint="put the reason in quotes")
+    return value[_VALUE], ", ".join([reason, *more]) if more else reason
+
+
 def _plain(value: Any) -> Any:
+    if (stated := _value_and_reason(value)) is not None:
+        return stated[0]
     if isinstance(value, Mapping):
-        if value.keys() == {_VALUE, REASON}:
-            return value[_VALUE]
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

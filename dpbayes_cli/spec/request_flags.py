@@ -61,16 +61,18 @@ FLAGS: dict[str, Flag] = {
     "bounds.private.lower_quantile": Flag("Privacy", ("--bounds-lower-quantile",), "Q"),
     "bounds.private.upper_quantile": Flag("Privacy", ("--bounds-upper-quantile",), "Q"),
     "bounds.private.cells": Flag("Privacy", ("--bounds-cells",), "N"),
-    "source.format": Flag("Data", ("--input-format",), "FORMAT", "file format: csv or parquet [by the file's name]"),
+    "source.format": Flag(
+        "Data", ("--input-format",), "FORMAT", "file format: csv or parquet [by the file's name]", rare=True
+    ),
     "source.delimiter": Flag("Data", ("--delimiter",), "CHAR", "field delimiter: one character, or tab [comma]"),
     "source.quote": Flag("Data", ("--quote",), "CHAR", 'quote character ["]'),
     "source.header": Flag("Data", ("--no-header",), "", "the file has no header; give --columns", "false"),
     "source.columns": Flag("Data", ("--columns",), "A,B,C", "column names, if the file has no header"),
-    "source.decimal": Flag("Data", ("--decimal",), "MARK", "decimal mark of numbers in texts: . or , [.]", rare=True),
-    "source.thousands": Flag(
-        "Data", ("--thousands",), "MARK", "mark between thousands: , . ' _ or space [none]", rare=True
+    "source.decimal": Flag("Data", ("--decimal",), "MARK", "decimal mark of numbers in texts: . or , [.]"),
+    "source.thousands": Flag("Data", ("--thousands",), "MARK", "mark between thousands: , . ' _ or space [none]"),
+    "source.quoted_newlines": Flag(
+        "Data", ("--quoted-newlines",), "", "quoted texts may span lines", "true", rare=True
     ),
-    "source.quoted_newlines": Flag("Data", ("--quoted-newlines",), "", "quoted texts may span lines", "true"),
     "source.engine": Flag("Data", ("--engine",), "NAME", "engine: duckdb [default] or spark (at --master)"),
     "source.master": Flag(
         "Data",

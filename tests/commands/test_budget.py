@@ -145,7 +145,7 @@ def test_a_total_of_mu_is_shown_as_the_epsilon_that_was_stated(dpbayes: Cli, eps
             "--epsilon 6 --delta 1e-6",
             [
                 "the total and the spent epsilon hold at delta 0.000001",
-                "Such a release states an epsilon of its own; here it costs another",
+                "Alone, such a release has the epsilon that it states. The account adds releases up",
             ],
             " 3.53511 ",
         ),

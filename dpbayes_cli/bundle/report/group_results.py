@@ -16,6 +16,7 @@ from dpbayes_cli.bundle.report.all_records import overall_sentences
 from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.group_headline import key_text
 from dpbayes_cli.bundle.report.report_tables import ReportTable
+from dpbayes_cli.bundle.report.wording import is_pooled
 from dpbayes_cli.bundle.stated_request import model_of
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import Model
@@ -89,6 +90,11 @@ def group_sentences(document: ReleaseDocument) -> list[str]:
     else:
         sentences += overall_sentences(document)
     sentences += _sentences(document.extreme_groups, len(keys), "groups", "90 % interval")
+    if is_pooled(document):
+        sentences.append(
+            "Estimates, above all of small groups, are drawn toward the mean of the groups; each group alone, at no "
+            "cost: dpbayes infer BUNDLE --pooling none"
+        )
     if not isinstance(document.extreme_larger_groups, UnsetType):
         n_larger = len(larger_names(keys)[0])
         sentences += _sentences(document.extreme_larger_groups, n_larger, "larger groups", "90 % interval of the mean")

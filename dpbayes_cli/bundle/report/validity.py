@@ -22,6 +22,10 @@ from dpbayes_cli.privacy.lazy_numpy import np
 
 FOR_CUSTODIANS = " `dpbayes check FILE`"
 """The sentences of a note or warning from here on are for readers who have the data."""
+_WHERE = (
+    f"{FOR_CUSTODIANS[1:]} shows the cells that cannot be read. Empty cells are invalid, too; to fill them: "
+    "--on-invalid impute:VALUE."
+)
 _WORTH_A_NOTE = 0.95
 _NOISE_SCALES = 7.0
 """A count that is below this number of noise scales may be zero: Laplace noise exceeds it with probability 0.0005."""
@@ -57,7 +61,8 @@ def validity_warning(document: ReleaseDocument) -> str:
     records = f"of {n_records:,} records seem valid"
     if has_units(document):
         records = f"valid records are seen for {n_records:,} privacy units"
-    kind = "WARNING: only about" if unseen or 2.0 * valid.q95 < n_records else "note: about"
+    is_note = not unseen and 2.0 * valid.q95 >= n_records
+    kind, remedy = ("note: about", _WHERE) if is_note else ("WARNING: only about", remedy)
     none_has = f", perhaps none of them with {unseen}" if unseen else ""
     return f"{kind} {about.format(records)}{none_has}, and the result describes these alone. {remedy}"
 
@@ -124,10 +129,8 @@ def _remedy(document: ReleaseDocument) -> str:
         if str(document.spec).isascii()
         else " If the file is not UTF-8, cells with letters such as ä cannot be read."
     )
-    return (
-        f"{expected}{FOR_CUSTODIANS[1:]} shows the cells that cannot be read{flags}."
-        f" Empty cells are invalid, too; to fill them: --on-invalid impute:VALUE.{encoding}"
-    )
+    where, dot, empty = _WHERE.partition(".")
+    return f"{expected}{where}{flags}{dot}{empty}{encoding}"
 
 
 def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:

@@ -9,6 +9,8 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 
 _MAX_DRAWS = 1000
+_FAR = 1.645
+"""An estimate is told if it is so many standard deviations of its prior away from the prior's location."""
 _UNKNOWN_SHARE = 0.5
 """A change is told if more than this share of the prior's variance of its effect is left: without noise, or with it."""
 
@@ -30,7 +32,10 @@ def average_effects(density: DerivativeDensity, draws: Floats) -> dict[str, Floa
     effects = {}
     for contrast in density.observation.design.contrasts:
         lower, change = means, contrast.of_coefficients(beta)[:, None]
-        if contrast.lowered is None:
+        if contrast.is_from_end_to_end:
+            others = predictors - beta[:, contrast.columns] @ (rows[:, contrast.columns] + 1.0).T
+            lower, raised = loss.mean(others), loss.mean(others + change)
+        elif contrast.lowered is None:
             raised = loss.mean(predictors + change)
         else:
             others = predictors - beta[:, contrast.columns] @ rows[:, contrast.columns].T
@@ -41,20 +46,23 @@ def average_effects(density: DerivativeDensity, draws: Floats) -> dict[str, Floa
 
 
 def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Floats) -> tuple[str, ...]:
-    """Return warnings about effects of which the release, or even the records, tell little.
+    """Return warnings about effects of which the release, or even the records, tell little, or which the prior shrinks.
 
     Args:
         beta: draws of the coefficients, shape (n_draws, width).
         without_noise: their covariance without noise, shape (width, width).
     """
-    prior = observation.prior.covariance
-    unknown, hidden = [], []
+    prior = observation.prior
+    unknown, hidden, shrunk, has_numbers = [], [], [], False
     for contrast in observation.design.contrasts:
-        limit = _UNKNOWN_SHARE * contrast.variance(prior)
-        if contrast.variance(without_noise) > limit:
+        effects, variance = contrast.of_coefficients(beta), contrast.variance(prior.covariance)
+        if contrast.variance(without_noise) > _UNKNOWN_SHARE * variance:
             unknown.append(contrast.name)
-        elif float(contrast.of_coefficients(beta).var()) > limit:
+        elif float(effects.var()) > _UNKNOWN_SHARE * variance:
             hidden.append(contrast.name)
+            has_numbers |= contrast.lowered is None
+        elif abs(float(effects.mean() - contrast.of_coefficients(prior.location))) > _FAR * variance**0.5:
+            shrunk.append(contrast.name)
     warnings = []
     if unknown:
         warnings.append(
@@ -63,9 +71,15 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
             "defend"
         )
     if hidden:
+        remedy = "Bounds closer to the values of a number, or more epsilon," if has_numbers else "More epsilon"
         warnings.append(
             f"the noise hides most of what the records say about {', '.join(hidden)}: intervals are mainly those of "
-            "the prior, which may exclude a large effect. Bounds closer to the values of a number, or more epsilon, "
-            "would tell more"
+            f"the prior, which may exclude a large effect. {remedy} would tell more"
+        )
+    if shrunk:
+        warnings.append(
+            f"the estimate of {', '.join(shrunk)} is outside the 90 % interval of its prior, which draws it toward "
+            "the middle of the prior, so that the interval may exclude the true effect. To see a wider prior, at no "
+            "cost: dpbayes infer BUNDLE --prior spread=10 (of a text: scale.NAME=3)"
         )
     return tuple(warnings)

@@ -13,6 +13,7 @@ from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design, Feature
+from dpbayes_cli.core.section import require_type
 
 _GRID = np.linspace(-1.0, 1.0, 2049)
 _WIDER, _WIDEST = 1.3, 3.0
@@ -21,6 +22,9 @@ _WIDEST_SHARE = 0.1
 _UNIFORM_SHARE = 0.1
 _MAX_LISTED_CODES = 4
 """A column of numbers with at most this many codes has a probability for each code."""
+_NEAR_BOUNDS, _CLEAR = 0.15, 0.25
+"""A number is taken to be always at a bound if the mean of 1 - x^2 is at most this share of 1 - mean^2 (of a uniform
+number it is two thirds of it), and if the noise is small enough to tell."""
 _VAGUE_SD = 0.4
 _SMALLEST_SD = 0.02
 _TYPICAL_CORRELATION = 0.4
@@ -38,7 +42,8 @@ class BaseLaw:
 
     Attributes:
         means, sds: of each number scaled to [-1, 1]; unused for features with listed codes.
-        shares: for each feature with listed codes the probability of each code; None for other features.
+        shares: for each feature with listed codes the probability of each code; None for other features. A number that
+            is always at one of its bounds has two codes.
         correlations: of the normal variables behind numbers and texts of two levels; 0 for other texts. Shape
             (n_features, n_features).
     """
@@ -54,7 +59,7 @@ class FeatureAtoms:
     """Records drawn from a base law.
 
     Attributes:
-        codes: the codes of the features, shape (n_atoms, n_features).
+        levels: of features with listed codes, which of these; 0 for other features. Shape (n_atoms, n_features).
         values: the features that are numbers, scaled to [-1, 1], shape (n_atoms, n_features); 0 for texts.
         rows: the rows of the design, shape (n_atoms, width).
         log_base: the log density of each atom in the base law, up to a constant, if its texts depended neither on each
@@ -62,7 +67,7 @@ class FeatureAtoms:
         base: the base law.
     """
 
-    codes: Integers
+    levels: Integers
     values: Floats
     rows: Floats
     log_base: Floats
@@ -73,11 +78,11 @@ class FeatureAtoms:
         means = weights @ self.values
         sds = np.sqrt(np.maximum(weights @ (self.values - means) ** 2, _SMALLEST_SD**2))
         shares = tuple(
-            None if old is None else np.asarray(np.bincount(self.codes[:, j], weights, len(old)), dtype=np.float64)
+            None if old is None else np.asarray(np.bincount(self.levels[:, j], weights, len(old)), dtype=np.float64)
             for j, old in enumerate(self.base.shares)
         )
         two = np.array([old is not None and len(old) == 2 for old in self.base.shares])
-        axes = np.where(two, self.codes, self.values)
+        axes = np.where(two, self.levels, self.values)
         centered = axes - weights @ axes
         covariance = (centered.T * weights) @ centered
         return BaseLaw(means, sds, shares, _correlations(covariance, np.diag(covariance), self.base.shares))
@@ -91,13 +96,26 @@ def n_listed(feature: Feature) -> int:
     return column.steps + 1 if column.steps < _MAX_LISTED_CODES else 0
 
 
-def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
+def _is_at_bounds(feature: Feature, mean: float, square: float, error: float) -> bool:
+    """Return whether a number is nearly always at one of its bounds, such as 0 and 1 for no and yes.
+
+    Args:
+        mean, square: the estimated means of the scaled number and of its square; the latter is then 1.
+        error: the standard deviation of their errors.
+    """
+    ends = feature.scaled(np.array([0, require_type(feature.column, NumericColumn).steps]))
+    apart = 1.0 - mean**2
+    return ends.tolist() == [-1.0, 1.0] and error < _CLEAR * apart and 1.0 - square < _NEAR_BOUNDS * apart + error
+
+
+def base_from_moments(design: Design, moments: Floats, error: float, *, even: bool = False) -> BaseLaw:
     """Return a base law with the means and variances of rows of the design, as far as these are known.
 
     Args:
         design: the design; if it has no intercept, the means are assumed to be zero.
         moments: estimated means of products of a row's entries, shape (width, width).
         error: the standard deviation of the errors of the moments.
+        even: whether the number of listed codes must not depend on the moments.
     """
     means, sds, shares, columns, centers, variances = [], [], [], [], [], []
     first = int(design.intercept)
@@ -110,19 +128,23 @@ def base_from_moments(design: Design, moments: Floats, error: float) -> BaseLaw:
             trust = 1.0 / (1.0 + (error / _VAGUE_SD**2) ** 2)
             means.append(mean)
             sds.append(math.sqrt(max(trust * variance + (1.0 - trust) * _VAGUE_SD**2, error**2, _SMALLEST_SD**2)))
-            shares.append(np.full(size, 1.0 / size) if size else None)
+            share = np.full(size, 1.0 / size) if size else None
+            if not (size or even) and design.intercept and _is_at_bounds(feature, mean, moments[first, first], error):
+                upper = float(np.clip((1.0 + mean) / 2.0, error, 1.0 - error))
+                share = np.array([1.0 - upper, upper])
+            shares.append(share)
             columns.append(first)
             centers.append(mean)
             variances.append(sds[-1] ** 2)
             first += 1
         else:
             estimates = np.clip(np.diag(moments)[first : first + size], 0.0, 1.0) + error + 1e-3
-            share = np.asarray(estimates / estimates.sum())
-            shares.append(share)
+            of_levels: Floats = estimates / estimates.sum()
+            shares.append(of_levels)
             means.append(0.0)
             sds.append(1.0)
             columns.append(first + size - 1)  # of two levels, the second
-            centers.append(float(share[-1]))
+            centers.append(float(of_levels[-1]))
             variances.append(centers[-1] * (1.0 - centers[-1]))
             first += size
     covariance = moments[np.ix_(columns, columns)] - np.outer(centers, centers)
@@ -157,7 +179,7 @@ def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
     """Return atoms of a base law; equal arguments give equal atoms."""
     rng = np.random.default_rng(_SEED)
     k = len(design.features)
-    codes = np.zeros((n_atoms, k), dtype=np.int64)
+    codes, listed = np.zeros((n_atoms, k), dtype=np.int64), np.zeros((n_atoms, k), dtype=np.int64)
     values = np.zeros((n_atoms, k))
     log_base = np.zeros(n_atoms)
     levels = _joined(_even_points(n_atoms, k, rng), base.correlations)
@@ -167,9 +189,11 @@ def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
         shares, column = base.shares[j], feature.column
         if shares is not None:
             shares = (1.0 - _UNIFORM_SHARE) * shares / shares.sum() + _UNIFORM_SHARE / len(shares)
-            codes[:, j] = np.minimum(np.searchsorted(np.cumsum(shares), levels[:, j]), len(shares) - 1)
-            log_base += np.log(shares)[codes[:, j]]
+            listed[:, j] = np.minimum(np.searchsorted(np.cumsum(shares), levels[:, j]), len(shares) - 1)
+            log_base += np.log(shares)[listed[:, j]]
+            codes[:, j] = listed[:, j]
             if isinstance(column, NumericColumn):
+                codes[:, j] *= column.steps // (len(shares) - 1)
                 values[:, j] = feature.scaled(codes[:, j])
             continue
         if not isinstance(column, NumericColumn):
@@ -184,7 +208,7 @@ def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
         log_base += np.log(np.interp(values[:, j], _GRID, density) / cumulated[-1])
     rows = design.rows(codes)
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
-    return FeatureAtoms(codes, values, np.asarray(rows, dtype=np.float64), log_base, base)
+    return FeatureAtoms(listed, values, np.asarray(rows, dtype=np.float64), log_base, base)
 
 
 def _joined(points: Floats, correlations: Floats) -> Floats:

@@ -110,7 +110,7 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
         if shares is not None:
             levels = range(1, len(shares)) if len(shares) == 2 else range(len(shares))
             for level in levels:
-                indicators.append((atoms.codes[:, j] == level).astype(np.float64))
+                indicators.append((atoms.levels[:, j] == level).astype(np.float64))
                 axes.append(indicators[-1] - shares[level])
                 owners.append(j)
     pairs = _pairs(owners)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logit
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import RecordCount
@@ -36,4 +36,10 @@ def count_and_prior(total: RecordCount, u: Floats) -> tuple[Floats, Floats, Floa
 
 def start_of(total: RecordCount, guess: float) -> float:
     """Return a value of u at which to start, given a rough guess of the number of records."""
-    return float(np.log(max(guess, 10.0))) if total.kind == "unbounded" else 2.0
+    if total.kind == "unbounded":
+        return float(np.log(max(guess, 10.0)))
+    share = guess / total.n
+    if total.is_mostly_n:
+        low, high = -np.log1p(total.n), np.log(total.n)
+        share = (high - np.log(max(total.n - guess, 1.0))) / (high - low)
+    return float(np.clip(logit(np.clip(share, 0.1, 0.9)), -2.0, 2.0))

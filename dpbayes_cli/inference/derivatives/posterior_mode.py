@@ -46,7 +46,7 @@ def find_mode(observation: NoisyDerivatives, *, even: bool = False, atoms: float
         atoms: by how much to multiply the usual number of atoms.
     """
     n = _guess_count(observation)
-    base = _first_base(observation, n)
+    base = _first_base(observation, n, even)
     n_atoms = round(atoms * (_N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS))
     mode = _mode_on(observation, base, n, None, n_atoms, even)
     for _ in range(_PASSES - 1):
@@ -118,21 +118,20 @@ def plug_in(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
     return covariance @ (gradient + hessian @ point + prior.precision @ prior.location), covariance
 
 
-def _first_base(observation: NoisyDerivatives, n: float) -> BaseLaw:
+def _first_base(observation: NoisyDerivatives, n: float, even: bool) -> BaseLaw:
     """Return a base law from the first round, where the curvature is the same for all records."""
     curvature = n * _first_curvature(observation)
-    return base_from_moments(
-        observation.design, observation.hessians[0] / curvature, float(observation.hessian_sds[0, 0]) / curvature
-    )
+    moments, error = observation.hessians[0] / curvature, float(observation.hessian_sds[0, 0]) / curvature
+    return base_from_moments(observation.design, moments, error, even=even)
 
 
 def _guess_count(observation: NoisyDerivatives) -> float:
-    if observation.total.kind != "unbounded":
-        return float(observation.total.n)
+    total, design, hessian = observation.total, observation.design, observation.hessians[0]
+    if total.kind == "known":
+        return float(total.n)
     curvature = _first_curvature(observation)
-    if observation.design.intercept:
-        return max(float(observation.hessians[0, 0, 0]) / curvature, 10.0)
-    return max(float(np.trace(observation.hessians[0])) / (curvature * observation.design.radius**2), 10.0)
+    records = float(hessian[0, 0] if design.intercept else np.trace(hessian) / design.radius**2) / curvature
+    return max(records if total.kind == "unbounded" else min(records, float(total.n)), 10.0)
 
 
 def _first_curvature(observation: NoisyDerivatives) -> float:

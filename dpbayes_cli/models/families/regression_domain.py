@@ -63,7 +63,9 @@ class ClassTarget(Section, frozen=True, kw_only=True):
     """A target of two classes."""
 
     column: Annotated[str, Meta(description="the name of the column in the file")]
-    values: Annotated[tuple[Level, Level], Meta(description="the two valid texts, class 0 first")]
+    values: Annotated[
+        tuple[Level, Level], Meta(description="the two valid texts; odds and probabilities are those of the second")
+    ]
     impute: StandIn = None
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ from dpbayes_cli.models.poisson_regression import PoissonRegression
 from dpbayes_cli.models.probit_regression import ProbitRegression
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 
-Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed"]
+Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed", "at-bounds"]
 DELTA = 1e-6
 LOGISTIC = LogisticLoss()
 LEVELS = 4
@@ -78,16 +78,17 @@ class Cell:
         z = rng.multivariate_normal(np.zeros(self.d), covariance, n, method="cholesky")
         codes = np.empty((n, self.d), dtype=np.int64)
         for j, kind in enumerate(self.kinds()):
-            if kind not in {"binary", "categorical"}:
+            if kind not in {"binary", "categorical", "at-bounds"}:
                 # normal: bounds at 4 standard deviations from a middle near the mean; skewed: log-normal
                 scaled = rng.uniform(-0.2, 0.2) + z[:, j] / 4.0
                 if kind == "skewed":
                     scaled = np.exp(0.7 * z[:, j]) / 4.0 - 1.0
                 codes[:, j] = np.rint((np.clip(scaled, -1.0, 1.0) + 1.0) / 2.0 * _STEPS)
             else:
-                size = 2 if kind == "binary" else LEVELS
+                size = LEVELS if kind == "categorical" else 2
                 shares = rng.dirichlet(np.full(size, 4.0))
                 codes[:, j] = np.searchsorted(ndtri(np.cumsum(shares)[:-1]), z[:, j])
+                codes[:, j] *= _STEPS if kind == "at-bounds" else 1
         return codes
 
 

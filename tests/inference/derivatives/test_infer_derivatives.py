@@ -156,9 +156,9 @@ def test_average_effects_are_means_over_the_law_of_the_features() -> None:
     (weights,), atoms = mode.density.law.weights(law), mode.density.atoms
     means = []
     for level in (0, 1):
-        codes = atoms.codes.copy()
-        codes[:, 1] = level
-        means.append(weights @ expit(observation.design.rows(codes) @ beta))
+        rows = atoms.rows.copy()
+        rows[:, 2:4] = (1 - level, level)
+        means.append(weights @ expit(rows @ beta))
     assert effects["x1=1 against 0"] == pytest.approx(means[1] - means[0])
     slope = weights @ (expit(atoms.rows @ beta + 0.1 * beta[1]) - expit(atoms.rows @ beta))
     assert effects["x0 + 0.1"] == pytest.approx(slope)
@@ -227,6 +227,7 @@ FULL_STUDY = [
     if n * epsilon >= 500
 ]
 FULL_STUDY += [replace(cell, loss=CountLoss(20)) for cell in FULL_STUDY if cell.d == 5]
+FULL_STUDY += [Cell("at-bounds", d, n, epsilon) for d in (3, 5, 10) for n in (1000, 20_000) for epsilon in (0.5, 3.0)]
 TENTH = FULL_STUDY[4::11]  # 11 shares no factor with the numbers of sizes and epsilons
 
 
