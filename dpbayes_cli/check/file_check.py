@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
-from dpbayes_cli.base.cell_grammar import POINT
+from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.check import remedies
 from dpbayes_cli.check.column_profile import (
     ColumnProfile,
+    Scan,
     are_grouped,
     commonest_invalid,
     count_beyond,
@@ -238,6 +239,18 @@ def _refusal(location: Location, spec: ReleaseSpec, layout: SourceSection) -> st
     return ""
 
 
+def _about_numbers(
+    model: Model, column: NumericColumn, profile: ColumnProfile, scan: Scan, index: int, marks: NumberMarks
+) -> tuple[list[str], list[str]]:
+    """Return sentences about the numbers beyond the bounds of a column, and about how the numbers suit the model."""
+    moments, outside = partial(mean_and_variance, scan, index, marks=marks), partial(count_beyond, scan, index)
+    beyond = remedies.beyond_bounds(column, profile, outside(column, marks), moments)
+    if len(model.columns) == 1 or getattr(model, "base", None) is not None:  # one column of values, perhaps by groups
+        return beyond, [*remedies.about_spread(model, column, moments(column))]
+    is_target = column is model.columns[-1]
+    return beyond, [] if is_target else remedies.about_feature(model, column, profile, partial(outside, marks=marks))
+
+
 def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Location) -> None:
     """Add the invalid cells of each column that the spec names and the file has."""
     model, scan, indices = spec.build_model(), table.scan_as_released(spec.source.quote), []
@@ -281,18 +294,12 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Loc
             )
         elif invalid:
             texts = [text for text, _ in commonest if text]
-            advice += dict.fromkeys(
-                filter(
-                    None,
-                    map(partial(remedies.number_remedy, column, texts, table.path, partial(quote_flag, index)), texts),
-                )
-            )
+            remedy = partial(remedies.number_remedy, column, texts, table.path, partial(quote_flag, index))
+            advice += dict.fromkeys(filter(None, map(remedy, texts)))
         beyond: list[str] = []
         if isinstance(column, NumericColumn):
-            moments = partial(mean_and_variance, scan, index, marks=marks)
-            beyond = remedies.beyond_bounds(column, profile, count_beyond(scan, index, column, marks), moments)
-            spread = remedies.about_spread(model, column, moments(column)) if is_value else ()
-            advice += [*beyond, *spread, *remedies.about_two_numbers(model, profile)]
+            beyond, more = _about_numbers(model, column, profile, scan, index, marks)
+            advice += [*beyond, *more]
         if not (beyond or invalid or isinstance(column, Column)) and marks == POINT and are_grouped(scan, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))

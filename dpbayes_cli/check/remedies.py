@@ -37,6 +37,8 @@ _NO_BREAK = re.compile("[\xa0\u202f]")
 _MUCH_MORE = 1.5
 """If the variance of the numbers is at least this many times that of the model, the check says so."""
 
+_MANY_AT_A_BOUND = 0.3
+"""A feature with this share of its numbers at a bound is better a text."""
 _MUCH_LESS = 0.97
 """If clamping leaves less than this share of the variance, the check says so."""
 _MUCH_BEYOND = 0.02
@@ -259,12 +261,30 @@ def about_law(table: Table, profile: ColumnProfile) -> list[str]:
     return list(about_spread(model, column, moments))
 
 
-def about_two_numbers(model: Model, profile: ColumnProfile) -> list[str]:
-    """Return a sentence if a feature of numbers holds two different ones, and the model knows features of texts."""
-    if profile.distinct != 2 or "{values" not in model.first_spec.get("features", ""):
+def about_feature(
+    model: Model,
+    column: NumericColumn,
+    profile: ColumnProfile,
+    outside: Callable[[NumericColumn], tuple[int, int, float, int]],
+) -> list[str]:
+    """Return a sentence if texts would suit a feature better than its numbers do.
+
+    Args:
+        outside: a function that counts the numbers beyond bounds; see ``count_beyond``.
+    """
+    if "{values" not in model.first_spec.get("features", ""):
         return []
-    texts = ", ".join(f'"{text}"' for text in sorted(text for text, _ in profile.commonest))
-    return [f"it holds two values: {{values: [{texts}]}} suits it better than bounds"]
+    if profile.distinct == 2:
+        texts = ", ".join(f'"{text}"' for text in sorted(text for text, _ in profile.commonest))
+        return [f"it holds two values: {{values: [{texts}]}} suits it better than bounds"]
+    ends = math.nextafter(column.lower, math.inf), math.nextafter(column.upper, -math.inf)
+    share = max(outside(replace(column, lower=ends[0], upper=ends[1]))[:2]) / max(profile.numbers, 1)
+    if share < _MANY_AT_A_BOUND:
+        return []
+    return [
+        f"{100 * share:.0f} % of the numbers are at a bound: intervals of this column may be too narrow, because a "
+        "regression takes numbers to spread evenly; a column of texts, such as none and some, suits it better"
+    ]
 
 
 def _widened(column: NumericColumn, profile: ColumnProfile) -> NumericColumn:

@@ -19,10 +19,14 @@ _GRID = np.linspace(-1.0, 1.0, 2049)
 _WIDER, _WIDEST = 1.3, 3.0
 """Factors by which the two normal parts of a number's base law are wider than the law that it is adapted to."""
 _WIDEST_SHARE = 0.1
+_FLAT_SHARE = 0.25
+"""The share of a uniform part in the base law of a number with most of its mass near the bounds."""
+_MOST = 0.98
+_NEWTON_STEPS, _LONGEST_STEP = 60, 5.0
 _UNIFORM_SHARE = 0.1
 _MAX_LISTED_CODES = 4
 """A column of numbers with at most this many codes has a probability for each code."""
-_NEAR_BOUNDS, _CLEAR = 0.15, 0.25
+_NEAR_BOUNDS, _CLEAR = 0.1, 0.1
 """A number is taken to be always at a bound if the mean of 1 - x^2 is at most this share of 1 - mean^2 (of a uniform
 number it is two thirds of it), and if the noise is small enough to tell."""
 _VAGUE_SD = 0.4
@@ -228,8 +232,28 @@ def _density(mean: float, sd: float) -> Floats:
         density = np.exp(-0.5 * ((_GRID - mean) / width) ** 2)
         return np.asarray(density / density.sum())
 
+    convex = _convex_density(mean, sd)
+    if convex is not None:
+        return (1.0 - _FLAT_SHARE) * convex + _FLAT_SHARE / len(_GRID)
     near, far = normal(_WIDER * sd), normal(_WIDEST * sd)
     return (1.0 - _WIDEST_SHARE) * near + _WIDEST_SHARE * far + 1e-9 / len(_GRID)
+
+
+def _convex_density(mean: float, sd: float) -> Floats | None:
+    """Return the density exp(a + b x + c x^2) of a mean and sd on the grid if c > 0; None if c <= 0."""
+    powers = np.stack([_GRID, _GRID**2])
+    mean = float(np.clip(mean, -_MOST, _MOST))
+    goal = np.array([mean, mean**2 + min(sd**2, _MOST * (1.0 - mean**2))])
+    natural = np.zeros(2)
+    for _ in range(_NEWTON_STEPS):  # a convex problem with few and bounded steps
+        logs = natural @ powers
+        density = np.exp(logs - logs.max())
+        density /= density.sum()
+        means = powers @ density
+        covariance = (powers * density) @ powers.T - np.outer(means, means)
+        step = np.linalg.solve(covariance + 1e-9 * np.eye(2), goal - means)
+        natural = natural + step / max(1.0, float(np.linalg.norm(step)) / _LONGEST_STEP)
+    return np.asarray(density) if natural[1] > 0.0 else None
 
 
 def _even_points(n: int, k: int, rng: np.random.Generator) -> Floats:

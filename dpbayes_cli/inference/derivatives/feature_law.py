@@ -17,6 +17,8 @@ _PLACE_SD = 0.5
 _TYPICAL_PRECISION, _LOG_PRECISION_SD = 8.0, 1.2
 _EXTREME = 8.0
 """A log precision is cut at this distance from that of the base law, so that weights are finite."""
+_CONVEX = 0.03
+"""How fast precisions fall below 0. A law of negative precision has most of its mass near the ends of its range."""
 _SKEW_SD = 0.5
 _FAR = 3.0
 """Beyond this many standard deviations, the skewness has no further effect."""
@@ -38,11 +40,12 @@ class FeatureLaw:
     variance 1: few matrices of interactions belong to no normal law, however strongly numbers are correlated. An atom
     has the log weight
 
-        slope u - exp(log precision) u^2 / 2 + skewness (u^3 - 3 u) / 6, summed over components, + the log weights of
+        slope u - precision u^2 / 2 + skewness (u^3 - 3 u) / 6, summed over components, + the log weights of
         its levels + interaction * u_i u_j, summed over pairs (for a level u is its centered indicator)
         - its log density in the base law.
 
-    Where all parameters are 0, the law is like the base law, but with equal weights of the levels.
+    where the precision is exp(log precision), less a term that makes it negative if the log precision is far below its
+    prior's location. Where all parameters are 0, the law is like the base law, but with equal weights of the levels.
 
     Attributes:
         statistics: what the natural parameters multiply, shape (n_statistics, n_atoms).
@@ -79,16 +82,20 @@ class FeatureLaw:
         """
         slopes = weights * (slopes - (weights * slopes).sum(axis=1, keepdims=True))
         gradient = slopes @ self.statistics.T
-        log_precision = parameters[:, self._precisions]
-        gradient[:, self._precisions] *= np.where(
-            np.abs(log_precision) < _EXTREME, np.exp(np.clip(log_precision, -_EXTREME, _EXTREME)), 0.0
-        )
+        inside = np.abs(parameters[:, self._precisions]) < _EXTREME
+        gradient[:, self._precisions] *= np.where(inside, sum(self._halves_of_precision(parameters)), 0.0)
         return np.asarray(gradient)
 
     def _natural(self, parameters: Floats) -> Floats:
         natural = parameters.copy()
-        natural[:, self._precisions] = np.exp(np.clip(parameters[:, self._precisions], -_EXTREME, _EXTREME))
+        above, below = self._halves_of_precision(parameters)
+        natural[:, self._precisions] = above - below
         return natural
+
+    def _halves_of_precision(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return two terms whose difference is the precision, for log precisions s: exp(s), and a part of exp(-s)."""
+        logs = np.clip(parameters[:, self._precisions], -_EXTREME, _EXTREME)
+        return np.exp(logs), _CONVEX * np.exp(2.0 * self.prior_means[self._precisions] - logs)
 
     @property
     def _precisions(self) -> slice:

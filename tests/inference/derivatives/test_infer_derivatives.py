@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -148,6 +149,50 @@ def test_the_first_base_law_has_the_moments_of_the_rows() -> None:
     assert base.correlations == pytest.approx(np.eye(3), abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("codes", "error", "is_at_bounds"),
+    [([0] * 9 + [4096], 0.0, True), ([0, 4096], 0.05, True), ([0] * 9 + [4096], 0.2, False),
+     ([100] * 9 + [900], 0.0, False), (range(4097), 0.02, False)],
+)  # fmt: skip
+def test_a_number_that_is_always_at_a_bound_has_two_codes(
+    codes: Sequence[int], error: float, is_at_bounds: bool
+) -> None:
+    """Unless the noise hides whether it is; between rounds the number of codes must not depend on the noisy numbers."""
+    design = Design((Feature(NumericColumn("x", 0.0, 1.0, 1 << 12)),))
+    rows = np.asarray(design.rows(np.array(codes)[:, None]))
+    moments = rows.T @ rows / len(rows)
+    base = base_from_moments(design, moments, error)
+    assert (base.shares[0] is not None) == is_at_bounds
+    assert base_from_moments(design, moments, error, even=True).shares == (None,)
+    atoms = make_atoms(design, base, 1 << 12)
+    if is_at_bounds:
+        assert set(atoms.rows[:, 1]) == {-1.0, 1.0}
+        weights = feature_law(design, atoms).weights(np.zeros((1, 1)))[0]
+        assert atoms.adapted_base(weights).shares[0] == pytest.approx([0.5, 0.5], abs=0.02)
+
+
+@pytest.mark.parametrize(("mean", "sd"), [(0.0, 0.9), (-0.6, 0.61), (0.9, 0.4)])
+def test_the_base_law_of_a_number_far_from_its_middle_reaches_its_bounds(mean: float, sd: float) -> None:
+    """A truncated normal law cannot have these moments; a quarter of the base law is uniform."""
+    base = BaseLaw(np.array([mean]), np.array([sd]), (None,), np.eye(1))
+    values = make_atoms(Design((Feature(NumericColumn("x", 0.0, 1.0, 1 << 12)),)), base, 1 << 14).values[:, 0]
+    square = 0.75 * (mean**2 + sd**2) + 0.25 / 3.0
+    assert (values.mean(), (values**2).mean()) == pytest.approx((0.75 * mean, square), abs=0.01)
+
+
+def test_the_effect_of_yes_is_that_of_yes_against_no() -> None:
+    _, observation = simulated(Cell("at-bounds", 3, 3000, 3.0), np.random.default_rng(8))
+    design = Design(tuple(Feature(NumericColumn(f"x{j}", 0.0, 1.0, 1 << 12)) for j in range(3)))
+    mode = find_mode(replace(observation, design=design))
+    law, (beta,), _ = mode.density.parts(mode.point[None])
+    (weights,), rows = mode.density.law.weights(law), mode.density.atoms.rows.copy()
+    means = []
+    for end in (-1.0, 1.0):
+        rows[:, 2] = end
+        means.append(weights @ expit(rows @ beta))
+    assert average_effects(mode.density, mode.point[None])["x1 + 1"] == pytest.approx(means[1] - means[0])
+
+
 def test_average_effects_are_means_over_the_law_of_the_features() -> None:
     _, observation = simulated(Cell("mixed", 3, 300, 3.0), np.random.default_rng(6))
     mode = find_mode(observation)
@@ -174,6 +219,9 @@ def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:
     assert uninformed(two_level_observation(), 0.1 * flat, 0.01 * np.eye(2)) == ()
     told = [bool(uninformed(two_level_observation(), share * flat, 0.01 * np.eye(2))) for share in (0.6, 0.8)]
     assert told == [False, True], "a warning if more than half of the prior's variance is left"
+    shifts = np.array([[0.0, 3.1], [0.0, 3.5]])  # the prior's standard deviation of the difference is 2
+    shrunk = [uninformed(two_level_observation(), 0.1 * flat + shift, 0.01 * np.eye(2)) for shift in shifts]
+    assert [sum("90 % interval of its prior" in each for each in warnings) for warnings in shrunk] == [0, 1]
 
 
 def test_the_work_between_rounds_does_not_depend_on_the_noisy_numbers(
@@ -190,9 +238,10 @@ def test_the_work_between_rounds_does_not_depend_on_the_noisy_numbers(
     numbers = set()
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        _, observation = simulated(Cell("mixed", 3, 300, 3.0), rng)
+        _, observation = simulated(Cell("at-bounds", 3, 3000, 3.0), rng)
         calls[0] = 0
-        next_point(replace(observation, gradients=observation.gradients * 10.0**seed), even=True)
+        gradients, hessians = observation.gradients * 10.0**seed, observation.hessians * 0.3**seed
+        next_point(replace(observation, gradients=gradients, hessians=hessians), even=True)
         numbers.add(calls[0])
     assert len(numbers) == 1
 
