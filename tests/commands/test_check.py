@@ -478,7 +478,10 @@ def test_check_leads_from_a_column_to_its_regression_and_from_a_spec_to_its_plan
 
 
 def test_check_says_which_numbers_of_a_regression_are_better_texts(place: Path, dpbayes: Cli) -> None:
-    (place / "a.csv").write_text("y,any,gain,age\n" + "no,0,0,30.5\nyes,1,0,41\nno,1,7.5,52\nno,0,0,63\nno,1,0,3\nyes,0,2,9\nno,0,0,8\nno,0,0,7\n" * 9)
+    (place / "a.csv").write_text(
+        "y,any,gain,age\n"
+        + "no,0,0,30.5\nyes,1,0,41\nno,1,7.5,52\nno,0,0,63\nno,1,0,3\nyes,0,2,9\nno,0,0,8\nno,0,0,7\n" * 9
+    )
     features = "any: {lower: 0, upper: 1}, gain: {lower: 0, upper: 9}, age: {lower: 0, upper: 100}"
     head = "model: logistic-regression\ndata: a.csv\nprivacy: {epsilon: 1, delta: 1e-6}\ndomain:\n"
     spec = f"{head}  features: {{{features}}}\n  target: {{column: y, values: [no, yes]}}\n"
@@ -490,7 +493,7 @@ def test_check_says_which_numbers_of_a_regression_are_better_texts(place: Path, 
     assert (advice["age"], advice["y"]) == ("", "")
     suggested = dpbayes("check", "a.csv", "--model", "logistic-regression", "--column", "y", "--json").json["spec"]
     assert '"any": {values: {value: ["0", "1"], public_reason: null}}' in suggested
-    assert '"age":\n      lower: {value: 30.5, public_reason: null}' in suggested
+    assert "lower: {value: 3, public_reason: null}" in suggested
 
 
 def test_check_says_what_clamping_changes(place: Path, dpbayes: Cli) -> None:

@@ -21,7 +21,7 @@ _WIDER, _WIDEST = 1.3, 3.0
 _WIDEST_SHARE = 0.1
 _FLAT_SHARE = 0.25
 """The share of a uniform part in the base law of a number with most of its mass near the bounds."""
-_MOST = 0.98
+_ONE_SIDED, _MOST = 0.3, 0.98
 _NEWTON_STEPS, _LONGEST_STEP = 60, 5.0
 _UNIFORM_SHARE = 0.1
 _MAX_LISTED_CODES = 4
@@ -177,6 +177,16 @@ def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats
     kept = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
     scales = np.sqrt(np.diag(kept))
     return np.asarray(kept / np.outer(scales, scales))
+
+
+def near_bounds(design: Design, base: BaseLaw) -> list[str]:
+    """Return the names of the numbers that spread widely although most are near one bound, as if many were at it."""
+    laws = zip(design.features, base.means, base.sds, base.shares, strict=True)
+    return [
+        each.column.role
+        for each, mean, sd, shares in laws
+        if shares is None and abs(mean) > _ONE_SIDED and _convex_density(mean, sd) is not None
+    ]
 
 
 def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:

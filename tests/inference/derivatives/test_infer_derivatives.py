@@ -19,7 +19,7 @@ from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss, ProbitL
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
-from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
+from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms, near_bounds
 from dpbayes_cli.inference.derivatives.feature_law import feature_law
 from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
@@ -175,8 +175,11 @@ def test_a_number_that_is_always_at_a_bound_has_two_codes(
 def test_the_base_law_of_a_number_far_from_its_middle_reaches_its_bounds(mean: float, sd: float) -> None:
     """A truncated normal law cannot have these moments; a quarter of the base law is uniform."""
     base = BaseLaw(np.array([mean]), np.array([sd]), (None,), np.eye(1))
-    values = make_atoms(Design((Feature(NumericColumn("x", 0.0, 1.0, 1 << 12)),)), base, 1 << 14).values[:, 0]
+    design = Design((Feature(NumericColumn("x", 0.0, 1.0, 1 << 12)),))
+    assert near_bounds(design, base) == (["x"] if mean else [])
+    assert near_bounds(design, replace(base, sds=np.array([0.05]))) == []
     square = 0.75 * (mean**2 + sd**2) + 0.25 / 3.0
+    values = make_atoms(design, base, 1 << 14).values[:, 0]
     assert (values.mean(), (values**2).mean()) == pytest.approx((0.75 * mean, square), abs=0.01)
 
 
