@@ -39,6 +39,8 @@ _MUCH_MORE = 1.5
 
 _MANY_AT_A_BOUND = 0.3
 """A feature with this share of its numbers at a bound is better a text."""
+_SMALL_PART = 0.6
+"""If the numbers of a feature fill less of the range between the bounds, the check says so."""
 _MUCH_LESS = 0.97
 """If clamping leaves less than this share of the variance, the check says so."""
 _MUCH_BEYOND = 0.02
@@ -280,7 +282,9 @@ def about_feature(
     ends = math.nextafter(column.lower, math.inf), math.nextafter(column.upper, -math.inf)
     share = max(outside(replace(column, lower=ends[0], upper=ends[1]))[:2]) / max(profile.numbers, 1)
     if share < _MANY_AT_A_BOUND:
-        return []
+        part = (profile.highest - profile.lowest) / (column.upper - column.lower)
+        wide = "the bounds are far from the numbers; if public knowledge allows closer ones, intervals are narrower"
+        return [wide] if part < _SMALL_PART else []
     return [
         f"{100 * share:.0f} % of the numbers are at a bound: intervals of this column may be too narrow, because a "
         "regression takes numbers to spread evenly; a column of texts, such as none and some, suits it better"

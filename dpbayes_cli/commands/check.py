@@ -135,7 +135,10 @@ def _show(data: str, check: FileCheck, flags: Sequence[str]) -> None:
     emit("")
     wanted = {each.name for each in check.checked} or {each.name for each in check.columns}
     shown = [each for each in check.columns if each.name in wanted]
-    rows = [[each.name, *_described(each), str(each.missing), suggested_model(each)] for each in shown]
+    rows = [
+        [each.name, *_described(each), str(each.missing), "" if check.checked else suggested_model(each)]
+        for each in shown
+    ]
     emit_table(["column", "kind", "range or commonest texts", "missing", "model"], rows)
     if len(shown) < n:
         more = n - len(shown)

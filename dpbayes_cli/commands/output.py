@@ -152,7 +152,6 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, optiona
 
 def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     """Print the first lines of a result, then the posterior with these intervals as a table."""
-    from dpbayes_cli.bundle.report.group_results import extreme_tables, group_sentences
     from dpbayes_cli.bundle.report.report_tables import average_effects_table, effects_table, posterior_table
     from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
     from dpbayes_cli.bundle.stated_request import model_of
@@ -164,18 +163,31 @@ def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
         if effects.rows:
             emit_table(effects.columns, effects.rows)
             emit("")
-    for sentence in group_sentences(document):
-        emit(sentence)
-    for groups in extreme_tables(document):
-        emit(f"\n{groups.caption}{f' ({groups.file} holds all groups)' * bool(groups.file)}:")
-        emit_table(groups.columns, groups.rows)
-        emit("")
+    _emit_groups(document)
     if findings_of(document).caption:
         emit(f"{table.caption}:")
     emit_table(table.columns, table.rows, optional=("sd", *table.columns[6:], "mean"))  # [6:] is the prior
     if left_out := table.n_rows - len(table.rows):
         emit(f"... and {left_out} more in release.json")
     emit("")
+
+
+def _emit_groups(document: ReleaseDocument) -> None:
+    """Print what a result says about its groups; a table of all groups comes first."""
+    from dpbayes_cli.bundle.report.group_results import extreme_tables, group_sentences
+
+    sentences, tables = group_sentences(document), extreme_tables(document)
+    are_all = bool(tables) and not any(table.file for table in tables)
+    for sentence in () if are_all else sentences:
+        emit(sentence)
+    for table in tables:
+        emit(("" if are_all else "\n") + f"{table.caption}{f' ({table.file} holds all groups)' * bool(table.file)}:")
+        emit_table(table.columns, table.rows)
+        emit("")
+    for sentence in sentences if are_all else ():
+        emit(sentence)
+    if are_all:
+        emit("")
 
 
 def line_width() -> int:

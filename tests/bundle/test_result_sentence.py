@@ -139,7 +139,7 @@ def test_the_width_that_is_due_to_privacy(dpbayes: Cli) -> None:
 
 
 def test_the_width_of_a_ratio_that_is_due_to_privacy(dpbayes: Cli) -> None:
-    """Of the logarithm of the odds ratio, 60 % of the width remain: 2 * 2^-.6 to 2 * 2^.6 is 1.71 wide."""
+    """Of the logarithm of the odds ratio, 60 % of the width remain: 4^.6 = 2.30."""
     document = released(dpbayes, BINARY)
     domain = {"target": {"column": "t", "values": ["no", "yes"]}, "features": {"x": {"values": ["a", "b"]}}}
     spec = build_spec(
@@ -161,8 +161,8 @@ def test_the_width_of_a_ratio_that_is_due_to_privacy(dpbayes: Cli) -> None:
     document = replace(document, effects={"x=b against a": effect}, results=stated, valid_records=None)
     assert "with x = b, the odds of t = yes are about 2.0 times as high as with x = a" in result_sentence(document)
     assert privacy_width_sentence(document) == (
-        "The noise for privacy makes up about 43 % of the width of this interval; without noise, the interval would be "
-        "about 1.7 wide."
+        "The noise for privacy makes up about 40 % of the width of this interval, on a log scale; without noise, its "
+        "upper end would be about 2.3 times its lower end, and not 4.0 times."
     )
     unknown = replace(document, effects={"x=b against a": replace(effect, log_width=UNSET)})
     assert privacy_width_sentence(unknown) == ""
@@ -192,7 +192,10 @@ def test_a_regression_begins_with_its_clearest_effect_and_wide_ratios_have_digit
     ):
         shown = replace(document, effects=dict(zip(ratios, effects, strict=True)), results=UNSET)
         sentence = result_sentence(shown)
-        assert sentence.startswith("This release estimates how t depends on 2 columns; the clearest of 2 estimated")
+        unclear = "" if clear in effects else ", but no 90 % interval of a ratio excludes 1"
+        assert sentence.startswith(
+            f"This release estimates how t depends on 2 columns{unclear}; the clearest of 2 esti"
+        )
         assert begins in sentence
     samples = np.random.default_rng(1).normal(1.0, 0.1, (4000, len(document.posterior)))
     other_level = result_sentence(shown, sampled_intervals(shown, samples, 0.5))

@@ -120,7 +120,7 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
     shown = intervals or stored_intervals(document)
     facts = findings_of(document).facts
     fact = facts[0]
-    estimate, ends = _estimate_and_ends(fact, document, shown)
+    _, ends = _estimate_and_ends(fact, document, shown)
     has_width = bool(ends) and ends[1] > ends[0]  # at a bound, all samples of a clamped mean may be equal
     remaining = _share_without_noise(fact, document, shown.level, ends) if has_width else None
     if remaining is None:
@@ -128,12 +128,18 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
     if validity_warning(document).startswith("WARNING"):  # the prior may make up most of the width
         return ""
     which = "the width of the first interval" if len(facts) > 1 else "the width of this interval"
+    if not isinstance(document.extreme_groups, UnsetType):
+        which = "the width of the interval of this average"
     if remaining > 0.99:
         return f"The noise for privacy makes up less than 1 % of {which}."
     low, high = ends
     if fact.ratio:  # its logarithm has the interval that the noise widens evenly
-        narrow_low, narrow_high = (estimate * (end / estimate) ** remaining for end in ends)
-        remaining = (narrow_high - narrow_low) / (high - low)
+        times, without = (rounded(each, each) for each in (high / low, (high / low) ** remaining))
+        share = f"{100.0 * (1.0 - remaining):.0f} %"
+        return (
+            f"The noise for privacy makes up about {share} of {which}, on a log scale; without noise, its upper end "
+            f"would be about {without} times its lower end, and not {times} times."
+        )
     width = remaining * (high - low)
     return (
         f"The noise for privacy makes up about {100.0 * (1.0 - remaining):.0f} % of {which}; without noise, the "
@@ -164,6 +170,9 @@ def findings_of(document: ReleaseDocument) -> Findings:
     if stated and model.effects:
         clearest = max(model.effects, key=lambda effect: _clearness(stated[effect.name]))
         findings, chosen = replace(findings, facts=(clearest.fact,)), "clearest"
+        low, high = stated[clearest.name].q05, stated[clearest.name].q95
+        if low is not None and high is not None and low < 1.0 < high:
+            findings = replace(findings, topic=f"{findings.topic}, but no 90 % interval of a ratio excludes 1")
     if findings.n_effects > 1:
         findings = replace(findings, topic=f"{findings.topic}; the {chosen} of {findings.n_effects} estimated effects")
     if is_pooled(document):  # the mean is that of the law of the groups, of which these groups are a sample

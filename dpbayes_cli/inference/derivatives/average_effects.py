@@ -9,6 +9,7 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 
 _MAX_DRAWS = 1000
+_WIDER_PRIOR = "dpbayes infer BUNDLE --prior spread=10 (of a text: scale.NAME=3)"
 _FAR = 1.645
 """An estimate is told if it is so many standard deviations of its prior away from the prior's location."""
 _UNKNOWN_SHARE = 0.5
@@ -74,12 +75,13 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         remedy = "Bounds closer to the values of a number, or more epsilon," if has_numbers else "More epsilon"
         warnings.append(
             f"the noise hides most of what the records say about {', '.join(hidden)}: intervals are mainly those of "
-            f"the prior, which may exclude a large effect. {remedy} would tell more"
+            f"the prior, which may exclude a large effect. {remedy} would tell more; a wider prior shows what the "
+            f"release itself tells, at no cost: {_WIDER_PRIOR}"
         )
     if shrunk:
         warnings.append(
             f"the estimate of {', '.join(shrunk)} is outside the 90 % interval of its prior, which draws it toward "
             "the middle of the prior, so that the interval may exclude the true effect. To see a wider prior, at no "
-            "cost: dpbayes infer BUNDLE --prior spread=10 (of a text: scale.NAME=3)"
+            f"cost: {_WIDER_PRIOR}"
         )
     return tuple(warnings)
