@@ -134,7 +134,7 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
         return f"The noise for privacy makes up less than 1 % of {which}."
     low, high = ends
     if fact.ratio:  # its logarithm has the interval that the noise widens evenly
-        times, without = (rounded(each, each) for each in (high / low, (high / low) ** remaining))
+        times, without = (rounded(each, each - 1.0) for each in (high / low, (high / low) ** remaining))
         share = f"{100.0 * (1.0 - remaining):.0f} %"
         return (
             f"The noise for privacy makes up about {share} of {which}, on a log scale; without noise, its upper end "
