@@ -31,6 +31,7 @@ def words(text: str) -> list[str]:
         (r"(?m)^tree [^,]+(?:,[^,]+)*?, found privately", "TREE"),
         (r"[<>]=?50K\b", "CLASS"),  # a prediction may change with the noise
         (r"\S*ledger\.sqlite", "PATH"),
+        (r"that\s+of\s+[^.]+?,\s+about", "that of GROUP, about"),
         (r"-?\d+(?:\.\d+)?(?:e-\d+)?", "NUMBER"),
     ]:
         text = re.sub(pattern, stand_in, text)
