@@ -243,12 +243,12 @@ def _about_numbers(
     model: Model, column: NumericColumn, profile: ColumnProfile, scan: Scan, index: int, marks: NumberMarks
 ) -> tuple[list[str], list[str]]:
     """Return sentences about the numbers beyond the bounds of a column, and about how the numbers suit the model."""
-    moments, outside = partial(mean_and_variance, scan, index, marks=marks), partial(count_beyond, scan, index)
-    beyond = remedies.beyond_bounds(column, profile, outside(column, marks), moments)
+    moments = partial(mean_and_variance, scan, index, marks=marks)
+    beyond = remedies.beyond_bounds(column, profile, count_beyond(scan, index, column, marks), moments)
     if len(model.columns) == 1 or getattr(model, "base", None) is not None:  # one column of values, perhaps by groups
         return beyond, [*remedies.about_spread(model, column, moments(column))]
     is_target = column is model.columns[-1]
-    return beyond, [] if is_target else remedies.about_feature(model, column, profile, partial(outside, marks=marks))
+    return beyond, [] if is_target else remedies.about_feature(model, column, profile)
 
 
 def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table, location: Location) -> None:

@@ -37,8 +37,6 @@ _NO_BREAK = re.compile("[\xa0\u202f]")
 _MUCH_MORE = 1.5
 """If the variance of the numbers is at least this many times that of the model, the check says so."""
 
-_MANY_AT_A_BOUND = 0.3
-"""A feature with this share of its numbers at a bound is better a text."""
 _SMALL_PART = 0.6
 """If the numbers of a feature fill less of the range between the bounds, the check says so."""
 _MUCH_LESS = 0.97
@@ -263,32 +261,16 @@ def about_law(table: Table, profile: ColumnProfile) -> list[str]:
     return list(about_spread(model, column, moments))
 
 
-def about_feature(
-    model: Model,
-    column: NumericColumn,
-    profile: ColumnProfile,
-    outside: Callable[[NumericColumn], tuple[int, int, float, int]],
-) -> list[str]:
-    """Return a sentence if texts would suit a feature better than its numbers do.
-
-    Args:
-        outside: a function that counts the numbers beyond bounds; see ``count_beyond``.
-    """
+def about_feature(model: Model, column: NumericColumn, profile: ColumnProfile) -> list[str]:
+    """Return a sentence if texts, or closer bounds, would suit a feature of numbers better."""
     if "{values" not in model.first_spec.get("features", ""):
         return []
     if profile.distinct == 2:
         texts = ", ".join(f'"{text}"' for text in sorted(text for text, _ in profile.commonest))
         return [f"it holds two values: {{values: [{texts}]}} suits it better than bounds"]
-    ends = math.nextafter(column.lower, math.inf), math.nextafter(column.upper, -math.inf)
-    share = max(outside(replace(column, lower=ends[0], upper=ends[1]))[:2]) / max(profile.numbers, 1)
-    if share < _MANY_AT_A_BOUND:
-        part = (profile.highest - profile.lowest) / (column.upper - column.lower)
-        wide = "the bounds are far from the numbers; if public knowledge allows closer ones, intervals are narrower"
-        return [wide] if part < _SMALL_PART else []
-    return [
-        f"{100 * share:.0f} % of the numbers are at a bound: intervals of this column may be too narrow, because a "
-        "regression takes numbers to spread evenly; a column of texts, such as none and some, suits it better"
-    ]
+    if profile.highest - profile.lowest < _SMALL_PART * (column.upper - column.lower):
+        return ["the bounds are far from the numbers; if public knowledge allows closer ones, intervals are narrower"]
+    return []
 
 
 def _widened(column: NumericColumn, profile: ColumnProfile) -> NumericColumn:

@@ -477,7 +477,7 @@ def test_check_leads_from_a_column_to_its_regression_and_from_a_spec_to_its_plan
     assert "dpbayes plan" not in dpbayes("check", "--spec", "my spec.yaml").exits(0).out, "a release would be refused"
 
 
-def test_check_says_which_numbers_of_a_regression_are_better_texts(place: Path, dpbayes: Cli) -> None:
+def test_check_says_which_numbers_are_better_texts_or_have_wide_bounds(place: Path, dpbayes: Cli) -> None:
     (place / "a.csv").write_text(
         "y,any,gain,age\n"
         + "no,0,0,30.5\nyes,1,0,41\nno,1,7.5,52\nno,0,0,63\nno,1,0,3\nyes,0,2,9\nno,0,0,8\nno,0,0,7\n" * 9
@@ -489,8 +489,11 @@ def test_check_says_which_numbers_of_a_regression_are_better_texts(place: Path, 
     checked = dpbayes("check", "--spec", "s.yaml", "--json").exits(0).json["checked"]
     advice = {each["name"]: " ".join(each["advice"]) for each in checked}
     assert advice["any"] == 'it holds two values: {values: ["0", "1"]} suits it better than bounds'
-    assert "75 % of the numbers are at a bound" in advice["gain"]
-    assert (advice["age"], advice["y"]) == ("", "")
+    assert (advice["gain"], advice["age"], advice["y"]) == ("", "", "")
+    (place / "s.yaml").write_text(spec.replace("100", "200"))
+    checked = dpbayes("check", "--spec", "s.yaml", "--json").exits(0).json["checked"]
+    assert "if public knowledge allows closer ones" in " ".join(checked[0]["advice"])
+    assert checked[0]["name"] == "age"
     suggested = dpbayes("check", "a.csv", "--model", "logistic-regression", "--column", "y", "--json").json["spec"]
     assert '"any": {values: {value: ["0", "1"], public_reason: null}}' in suggested
     assert "lower: {value: 3, public_reason: null}" in suggested

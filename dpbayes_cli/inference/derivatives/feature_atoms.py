@@ -21,7 +21,8 @@ _WIDER, _WIDEST = 1.3, 3.0
 _WIDEST_SHARE = 0.1
 _FLAT_SHARE = 0.25
 """The share of a uniform part in the base law of a number with most of its mass near the bounds."""
-_ONE_SIDED, _MOST = 0.3, 0.98
+_ONE_SIDED, _MOST = 0.15, 0.98
+_UNIFORM_SD = 3.0**-0.5
 _NEWTON_STEPS, _LONGEST_STEP = 60, 5.0
 _UNIFORM_SHARE = 0.1
 _MAX_LISTED_CODES = 4
@@ -45,17 +46,24 @@ class BaseLaw:
     """Laws of the features, joined by a normal copula, from which atoms are drawn.
 
     Attributes:
-        means, sds: of each number scaled to [-1, 1]; unused for features with listed codes.
+        means, sds: of each number scaled to [-1, 1], without the records at its spike; unused for listed codes.
         shares: for each feature with listed codes the probability of each code; None for other features. A number that
             is always at one of its bounds has two codes.
         correlations: of the normal variables behind numbers and texts of two levels; 0 for other texts. Shape
             (n_features, n_features).
+        spikes: for each number the share of records that are at one of its bounds, with a minus if it is the lower one;
+            0 if there is no spike.
     """
 
     means: Floats
     sds: Floats
     shares: tuple[Floats | None, ...]
     correlations: Floats
+    spikes: tuple[float, ...] = ()
+
+    def spike(self, j: int) -> float:
+        """Return the spike of a feature; see ``spikes``."""
+        return self.spikes[j] if self.spikes else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +71,8 @@ class FeatureAtoms:
     """Records drawn from a base law.
 
     Attributes:
-        levels: of features with listed codes, which of these; 0 for other features. Shape (n_atoms, n_features).
+        levels: of features with listed codes, which of these; of numbers, 1 at the spike, else 0. Shape (n_atoms,
+            n_features).
         values: the features that are numbers, scaled to [-1, 1], shape (n_atoms, n_features); 0 for texts.
         rows: the rows of the design, shape (n_atoms, width).
         log_base: the log density of each atom in the base law, up to a constant, if its texts depended neither on each
@@ -79,8 +88,12 @@ class FeatureAtoms:
 
     def adapted_base(self, weights: Floats) -> BaseLaw:
         """Return the base law with the means, sds and shares of weighted atoms."""
-        means = weights @ self.values
-        sds = np.sqrt(np.maximum(weights @ (self.values - means) ** 2, _SMALLEST_SD**2))
+        listed = np.array([old is not None for old in self.base.shares])
+        apart = np.where(listed, 1.0, 1.0 - self.levels) * weights[:, None]  # without the records at a spike
+        spikes = weights.sum() - apart.sum(axis=0)
+        apart /= np.maximum(apart.sum(axis=0), 1e-9)
+        means = (apart * self.values).sum(axis=0)
+        sds = np.sqrt(np.maximum((apart * (self.values - means) ** 2).sum(axis=0), _SMALLEST_SD**2))
         shares = tuple(
             None if old is None else np.asarray(np.bincount(self.levels[:, j], weights, len(old)), dtype=np.float64)
             for j, old in enumerate(self.base.shares)
@@ -89,7 +102,9 @@ class FeatureAtoms:
         axes = np.where(two, self.levels, self.values)
         centered = axes - weights @ axes
         covariance = (centered.T * weights) @ centered
-        return BaseLaw(means, sds, shares, _correlations(covariance, np.diag(covariance), self.base.shares))
+        correlations = _correlations(covariance, np.diag(covariance), self.base.shares)
+        signs = np.sign([self.base.spike(j) for j in range(len(means))])
+        return BaseLaw(means, sds, shares, correlations, tuple((signs * spikes).tolist()))
 
 
 def n_listed(feature: Feature) -> int:
@@ -121,7 +136,7 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
         error: the standard deviation of the errors of the moments.
         even: whether the number of listed codes must not depend on the moments.
     """
-    means, sds, shares, columns, centers, variances = [], [], [], [], [], []
+    means, sds, shares, columns, centers, variances, spikes = [], [], [], [], [], [], []
     first = int(design.intercept)
     for feature in design.features:
         size = n_listed(feature)
@@ -137,14 +152,18 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
                 upper = float(np.clip((1.0 + mean) / 2.0, error, 1.0 - error))
                 share = np.array([1.0 - upper, upper])
             shares.append(share)
+            spikes.append(0.0)
             columns.append(first)
             centers.append(mean)
             variances.append(sds[-1] ** 2)
+            if share is None and not even and error < _CLEAR * (1.0 - mean**2) and _is_one_sided(mean, sds[-1]):
+                spikes[-1], means[-1], sds[-1] = mean, 0.0, _UNIFORM_SD  # the other records: uniform
             first += 1
         else:
             estimates = np.clip(np.diag(moments)[first : first + size], 0.0, 1.0) + error + 1e-3
             of_levels: Floats = estimates / estimates.sum()
             shares.append(of_levels)
+            spikes.append(0.0)
             means.append(0.0)
             sds.append(1.0)
             columns.append(first + size - 1)  # of two levels, the second
@@ -154,7 +173,12 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
     covariance = moments[np.ix_(columns, columns)] - np.outer(centers, centers)
     trusts = 1.0 / (1.0 + (error / _TYPICAL_CORRELATION) ** 2 / np.outer(variances, variances))
     correlations = _correlations(trusts * covariance, np.array(variances), shares)
-    return BaseLaw(np.array(means), np.minimum(np.array(sds), 1.0), tuple(shares), correlations)
+    return BaseLaw(np.array(means), np.minimum(np.array(sds), 1.0), tuple(shares), correlations, tuple(spikes))
+
+
+def _is_one_sided(mean: float, sd: float) -> bool:
+    """Return whether a number spreads widely although most are near one bound, as if many were at it."""
+    return abs(mean) > _ONE_SIDED and _convex_density(mean, sd) is not None
 
 
 def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None]) -> Floats:
@@ -177,16 +201,6 @@ def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats
     kept = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
     scales = np.sqrt(np.diag(kept))
     return np.asarray(kept / np.outer(scales, scales))
-
-
-def near_bounds(design: Design, base: BaseLaw) -> list[str]:
-    """Return the names of the numbers that spread widely although most are near one bound, as if many were at it."""
-    laws = zip(design.features, base.means, base.sds, base.shares, strict=True)
-    return [
-        each.column.role
-        for each, mean, sd, shares in laws
-        if shares is None and abs(mean) > _ONE_SIDED and _convex_density(mean, sd) is not None
-    ]
 
 
 def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
@@ -214,12 +228,22 @@ def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
             raise TypeError("a text has listed codes")
         density = _density(base.means[j], base.sds[j])
         cumulated = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2.0)])
-        scaled = np.interp(levels[:, j], cumulated / cumulated[-1], _GRID)
+        ranks, spike = levels[:, j], base.spike(j)
+        if spike:
+            share = float(np.clip(abs(spike), _UNIFORM_SHARE, 1.0 - _UNIFORM_SHARE))
+            listed[:, j] = ranks < share if spike < 0.0 else ranks > 1.0 - share
+            ranks = (ranks - share * (spike < 0.0)) / (1.0 - share)
+        scaled = np.interp(ranks, cumulated / cumulated[-1], _GRID)
         ends = feature.scaled(np.array([0, column.steps]))  # one of the ends is -1 or 1
         shares_of_range = (scaled + 1.0) / 2.0 if np.ptp(ends) >= 2.0 else (scaled - ends[0]) / np.ptp(ends)
         codes[:, j] = np.clip(np.rint(shares_of_range * column.steps), 0, column.steps)
+        codes[:, j] = np.where(listed[:, j], column.steps * (spike > 0.0), codes[:, j])
         values[:, j] = feature.scaled(codes[:, j])
-        log_base += np.log(np.interp(values[:, j], _GRID, density) / cumulated[-1])
+        log_densities = np.log(np.interp(values[:, j], _GRID, density) / cumulated[-1])
+        if spike:  # with the parameter 0, as many records are at the spike as elsewhere
+            at_spike = math.log(share) + math.log(float(density.max()) / cumulated[-1])
+            log_densities = np.where(listed[:, j], at_spike, math.log(1.0 - share) + log_densities)
+        log_base += log_densities
     rows = design.rows(codes)
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
     return FeatureAtoms(listed, values, np.asarray(rows, dtype=np.float64), log_base, base)

@@ -107,13 +107,17 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
     base, k = atoms.base, len(design.features)
     numbers = [j for j in range(k) if base.shares[j] is None]
     sds = base.sds[numbers]
-    z = (atoms.values[:, numbers] - base.means[numbers]) / sds
+    z = (1.0 - atoms.levels[:, numbers]) * (atoms.values[:, numbers] - base.means[numbers]) / sds  # 0 at spikes
     variances, directions = eigh(base.correlations[np.ix_(numbers, numbers)])
     whitening = directions / np.sqrt(variances)
     u = z @ whitening
     axes, owners = [*u.T], [*numbers]
     indicators = []
     for j, shares in enumerate(base.shares):
+        if base.spike(j):
+            indicators.append(atoms.levels[:, j].astype(np.float64))
+            axes.append(indicators[-1] - abs(base.spike(j)))
+            owners.append(j)
         if shares is not None:
             levels = range(1, len(shares)) if len(shares) == 2 else range(len(shares))
             for level in levels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,6 @@ from dpbayes_cli.inference.chains import run_until_converged
 from dpbayes_cli.inference.convergence import required_draws
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
-from dpbayes_cli.inference.derivatives.feature_atoms import near_bounds
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode, plug_in
 from dpbayes_cli.inference.derivatives.wide_designs import HESSIANS, draw_coefficients, mean_coefficients
@@ -66,11 +64,7 @@ def infer_derivatives(
         exact=False,
         monte_carlo=run.error,
         diagnostics=dict(run.convergence.diagnostics),
-        warnings=(
-            *run.convergence.warnings,
-            *uninformed(observation, coefficients(flat), without_noise),
-            *_about_bounds(near_bounds(observation.design, density.atoms.base)),
-        ),
+        warnings=(*run.convergence.warnings, *uninformed(observation, coefficients(flat), without_noise)),
         chains=coefficients(run.draws),
         effects=average_effects(density, flat),
         contrast_sds=_contrast_sds(observation.design, without_noise),
@@ -126,18 +120,6 @@ def known_miscalibration(design: Design, loss: CurvedLoss) -> tuple[str, ...]:
     return (
         f"the design has {design.width} columns: with more than {MAX_CHAIN_WIDTH}, 90 % intervals are too narrow; in "
         f"simulations with texts of 4 levels, they contained {measured}",
-    )
-
-
-def _about_bounds(names: Sequence[str]) -> tuple[str, ...]:
-    """Return a warning about numbers whose law is further from the assumed ones than others."""
-    if not names:
-        return ()
-    return (
-        f"many records seem to have {' and '.join(names)} at or near a bound, as if many amounts were 0: intervals may "
-        "be too narrow. In simulations with 60 % of the numbers at a bound, 90 % intervals contained 87 % of the "
-        "coefficients of 5,000 records at epsilon 1, and fewer where the noise is smaller. A column of texts, such as "
-        "none and some, suits a regression better",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.coefficient_law import CoefficientLaw
@@ -27,7 +27,7 @@ from dpbayes_cli.models.poisson_regression import PoissonRegression
 from dpbayes_cli.models.probit_regression import ProbitRegression
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 
-Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed", "at-bounds"]
+Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed", "at-bounds", "zeros"]
 DELTA = 1e-6
 LOGISTIC = LogisticLoss()
 LEVELS = 4
@@ -81,6 +81,8 @@ class Cell:
             if kind not in {"binary", "categorical", "at-bounds"}:
                 # normal: bounds at 4 standard deviations from a middle near the mean; skewed: log-normal
                 scaled = rng.uniform(-0.2, 0.2) + z[:, j] / 4.0
+                if kind == "zeros":  # 60 % at the lower bound, the others uniform
+                    scaled = 2.0 * (ndtr(z[:, j]) - 0.6) / 0.4 - 1.0
                 if kind == "skewed":
                     scaled = np.exp(0.7 * z[:, j]) / 4.0 - 1.0
                 codes[:, j] = np.rint((np.clip(scaled, -1.0, 1.0) + 1.0) / 2.0 * _STEPS)

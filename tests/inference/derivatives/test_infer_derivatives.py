@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -19,7 +20,7 @@ from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss, ProbitL
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
-from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms, near_bounds
+from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
 from dpbayes_cli.inference.derivatives.feature_law import feature_law
 from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
@@ -171,13 +172,30 @@ def test_a_number_that_is_always_at_a_bound_has_two_codes(
         assert atoms.adapted_base(weights).shares[0] == pytest.approx([0.5, 0.5], abs=0.02)
 
 
+@pytest.mark.parametrize(("end", "share"), [(0, 0.6), (4096, 0.3)])
+def test_a_number_of_which_many_are_at_one_bound_has_a_spike_there(end: int, share: float) -> None:
+    design = Design((Feature(NumericColumn("x", 0.0, 1.0, 1 << 12)),))
+    others = np.arange(0, 4097, 4)
+    codes = np.concatenate([np.full(round(len(others) * share / (1.0 - share)), end), others])
+    rows = np.asarray(design.rows(codes[:, None]))
+    base = base_from_moments(design, rows.T @ rows / len(rows), 0.0)
+    assert base.spike(0) == pytest.approx(rows[:, 1].mean(), abs=0.01)
+    assert base_from_moments(design, rows.T @ rows / len(rows), 0.0, even=True).spike(0) == 0.0
+    atoms = make_atoms(design, base, 1 << 13)
+    assert (atoms.levels[:, 0] == (atoms.values[:, 0] == rows[0, 1])).mean() > 0.999
+    law = feature_law(design, atoms)
+    parameters = np.zeros((1, law.size))
+    parameters[0, [0, 3]] = 0.2, math.log(share / (1.0 - share))
+    adapted = atoms.adapted_base(law.weights(parameters)[0])
+    assert abs(adapted.spike(0)) == pytest.approx(share, abs=0.08), "the parameter is the logit of the share"
+    assert np.sign(adapted.spike(0)) == np.sign(base.spike(0))
+
+
 @pytest.mark.parametrize(("mean", "sd"), [(0.0, 0.9), (-0.6, 0.61), (0.9, 0.4)])
 def test_the_base_law_of_a_number_far_from_its_middle_reaches_its_bounds(mean: float, sd: float) -> None:
     """A truncated normal law cannot have these moments; a quarter of the base law is uniform."""
     base = BaseLaw(np.array([mean]), np.array([sd]), (None,), np.eye(1))
     design = Design((Feature(NumericColumn("x", 0.0, 1.0, 1 << 12)),))
-    assert near_bounds(design, base) == (["x"] if mean else [])
-    assert near_bounds(design, replace(base, sds=np.array([0.05]))) == []
     square = 0.75 * (mean**2 + sd**2) + 0.25 / 3.0
     values = make_atoms(design, base, 1 << 14).values[:, 0]
     assert (values.mean(), (values**2).mean()) == pytest.approx((0.75 * mean, square), abs=0.01)
@@ -272,6 +290,7 @@ def test_a_wide_design_is_inferred_from_all_hessians() -> None:
     assert posterior.warnings == known_miscalibration(observation.design, observation.loss) != ()
 
 
+AT_BOUNDS: tuple[Kind, ...] = ("at-bounds", "zeros")
 KINDS: tuple[Kind, ...] = ("normal", "binary", "categorical", "skewed", "correlated", "mixed")
 FULL_STUDY = [
     Cell(kind, d, n, epsilon)
@@ -279,7 +298,10 @@ FULL_STUDY = [
     if n * epsilon >= 500
 ]
 FULL_STUDY += [replace(cell, loss=CountLoss(20)) for cell in FULL_STUDY if cell.d == 5]
-FULL_STUDY += [Cell("at-bounds", d, n, epsilon) for d in (3, 5, 10) for n in (1000, 20_000) for epsilon in (0.5, 3.0)]
+FULL_STUDY += [
+    Cell(kind, d, n, epsilon)
+    for kind, d, n, epsilon in itertools.product(AT_BOUNDS, (3, 5), (1000, 20_000), (0.5, 3.0))
+]
 TENTH = FULL_STUDY[4::11]  # 11 shares no factor with the numbers of sizes and epsilons
 
 
