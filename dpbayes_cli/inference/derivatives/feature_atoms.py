@@ -266,10 +266,9 @@ def _density(mean: float, sd: float) -> Floats:
         density = np.exp(-0.5 * ((_GRID - mean) / width) ** 2)
         return np.asarray(density / density.sum())
 
-    convex = _convex_density(mean, sd)
+    near, far, convex = normal(_WIDER * sd), normal(_WIDEST * sd), _convex_density(mean, sd)  # the same work for each
     if convex is not None:
         return (1.0 - _FLAT_SHARE) * convex + _FLAT_SHARE / len(_GRID)
-    near, far = normal(_WIDER * sd), normal(_WIDEST * sd)
     return (1.0 - _WIDEST_SHARE) * near + _WIDEST_SHARE * far + 1e-9 / len(_GRID)
 
 
