@@ -299,15 +299,15 @@ def beyond_bounds(
     ]
     if 2 * (below + above) > profile.numbers:
         sentences.append("most numbers are beyond the bounds: these may be in another unit than the numbers")
-    clamped, recorded = moments(column), moments(_widened(column, profile))
     if column.outside != "clamp":
         return sentences
+    clamped, recorded = moments(column), moments(_widened(column, profile))
     if count >= max(_MANY_EQUAL, (below + above) / 2.0):
         sentences.append(
             f"{count} of these are {commonest:g}; if it stands for a missing value, replace it by an empty cell; as a "
             "number, it would make the result wrong"
         )
-    elif clamped and recorded and clamped[1] < _MUCH_LESS * recorded[1]:
+    elif clamped and recorded and clamped[1] < _MUCH_LESS * recorded[1] < math.inf:
         after, before = (f"mean {m:.4g} and standard deviation {math.sqrt(v):.4g}" for m, v in (clamped, recorded))
         sentences.append(
             f"then all numbers have {after}, but as recorded {before}; if you want to know the latter, state wider "

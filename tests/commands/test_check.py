@@ -506,6 +506,13 @@ def test_check_says_what_clamping_changes(place: Path, dpbayes: Cli) -> None:
     assert "as recorded mean" not in check(dpbayes, "a.csv", "--model", "normal", "--lower", "0", "--upper", "39.9")
 
 
+def test_huge_numbers_do_not_end_a_check(place: Path, dpbayes: Cli) -> None:
+    (place / "a.csv").write_text("x\n" + "1\n2\n1e200\n-1e308\n3\n1.5e308\n")
+    shown = " ".join(check(dpbayes, "a.csv", "--model", "normal", "--lower", "0", "--upper", "10").split())
+    assert "1 below 0 and 2 above 10 are moved to the nearer bound" in shown
+    assert "as recorded" not in shown
+
+
 def test_check_says_that_texts_beside_yes_and_no_are_dropped(place: Path, dpbayes: Cli) -> None:
     (place / "votes.csv").write_text("vote\n" + "Y\nN\nU\nY\nN\nA\n" * 9)
     shown = " ".join(dpbayes("check", "votes.csv", "--model", "beta-bernoulli").exits(0).out.split())

@@ -22,7 +22,7 @@ _WIDEST_SHARE = 0.1
 _FLAT_SHARE = 0.25
 """The share of a uniform part in the base law of a number with most of its mass near the bounds."""
 _ONE_SIDED, _MOST = 0.15, 0.98
-_UNIFORM_SD = 3.0**-0.5
+_UNIFORM_SD, _LEAST_SPIKE = 3.0**-0.5, 1e-3
 _NEWTON_STEPS, _LONGEST_STEP = 60, 5.0
 _UNIFORM_SHARE = 0.1
 _MAX_LISTED_CODES = 4
@@ -90,7 +90,7 @@ class FeatureAtoms:
         """Return the base law with the means, sds and shares of weighted atoms."""
         listed = np.array([old is not None for old in self.base.shares])
         apart = np.where(listed, 1.0, 1.0 - self.levels) * weights[:, None]  # without the records at a spike
-        spikes = weights.sum() - apart.sum(axis=0)
+        spikes = np.clip(1.0 - apart.sum(axis=0), _LEAST_SPIKE, 1.0)  # a spike stays, so that the law keeps its size
         apart /= np.maximum(apart.sum(axis=0), 1e-9)
         means = (apart * self.values).sum(axis=0)
         sds = np.sqrt(np.maximum((apart * (self.values - means) ** 2).sum(axis=0), _SMALLEST_SD**2))
@@ -115,16 +115,20 @@ def n_listed(feature: Feature) -> int:
     return column.steps + 1 if column.steps < _MAX_LISTED_CODES else 0
 
 
-def _is_at_bounds(feature: Feature, mean: float, square: float, error: float) -> bool:
+def _is_clear(feature: Feature, mean: float, error: float) -> bool:
+    """Return whether the noise, of this standard deviation, lets one see if many numbers are at a bound."""
+    ends = feature.scaled(np.array([0, require_type(feature.column, NumericColumn).steps]))
+    return ends.tolist() == [-1.0, 1.0] and error < _CLEAR * (1.0 - mean**2)
+
+
+def _is_at_bounds(mean: float, square: float, error: float) -> bool:
     """Return whether a number is nearly always at one of its bounds, such as 0 and 1 for no and yes.
 
     Args:
         mean, square: the estimated means of the scaled number and of its square; the latter is then 1.
         error: the standard deviation of their errors.
     """
-    ends = feature.scaled(np.array([0, require_type(feature.column, NumericColumn).steps]))
-    apart = 1.0 - mean**2
-    return ends.tolist() == [-1.0, 1.0] and error < _CLEAR * apart and 1.0 - square < _NEAR_BOUNDS * apart + error
+    return 1.0 - square < _NEAR_BOUNDS * (1.0 - mean**2) + error
 
 
 def base_from_moments(design: Design, moments: Floats, error: float, *, even: bool = False) -> BaseLaw:
@@ -148,7 +152,8 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
             means.append(mean)
             sds.append(math.sqrt(max(trust * variance + (1.0 - trust) * _VAGUE_SD**2, error**2, _SMALLEST_SD**2)))
             share = np.full(size, 1.0 / size) if size else None
-            if not (size or even) and design.intercept and _is_at_bounds(feature, mean, moments[first, first], error):
+            is_clear = not (size or even) and design.intercept and _is_clear(feature, mean, error)
+            if is_clear and _is_at_bounds(mean, moments[first, first], error):
                 upper = float(np.clip((1.0 + mean) / 2.0, error, 1.0 - error))
                 share = np.array([1.0 - upper, upper])
             shares.append(share)
@@ -156,7 +161,7 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
             columns.append(first)
             centers.append(mean)
             variances.append(sds[-1] ** 2)
-            if share is None and not even and error < _CLEAR * (1.0 - mean**2) and _is_one_sided(mean, sds[-1]):
+            if is_clear and share is None and _is_one_sided(mean, sds[-1]):
                 spikes[-1], means[-1], sds[-1] = mean, 0.0, _UNIFORM_SD  # the other records: uniform
             first += 1
         else:
