@@ -280,10 +280,9 @@ def mean_and_variance(
     """Return the mean and the variance of the numbers of a column after clamping; None if there are too few."""
     n, total, squares, center = 0, 0.0, 0.0, (column.lower + column.upper) / 2
     for numbers in _numbers(scan, index, column, marks):
-        with np.errstate(all="ignore"):  # the variance of huge numbers is infinite or not a number
-            clamped = np.clip(numbers, column.lower, column.upper) - center
-            n, total, squares = n + len(clamped), total + float(clamped.sum()), squares + float(clamped @ clamped)
-    return None if n < 2 else (center + total / n, (squares - total * total / n) / (n - 1))
+        clamped = np.clip(numbers, column.lower, column.upper) - center
+        n, total, squares = n + len(clamped), total + float(clamped.sum()), squares + float(clamped @ clamped)
+    return None if n < 2 else (center + total / n, (squares - total**2 / n) / (n - 1))
 
 
 def count_valid_records(scan: Scan, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:

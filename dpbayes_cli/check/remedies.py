@@ -39,6 +39,8 @@ _MUCH_MORE = 1.5
 
 _SMALL_PART = 0.6
 """If the numbers of a feature fill less of the range between the bounds, the check says so."""
+_HUGE = 1e100
+"""The variance of larger numbers may overflow."""
 _MUCH_LESS = 0.97
 """If clamping leaves less than this share of the variance, the check says so."""
 _MUCH_BEYOND = 0.02
@@ -301,13 +303,14 @@ def beyond_bounds(
         sentences.append("most numbers are beyond the bounds: these may be in another unit than the numbers")
     if column.outside != "clamp":
         return sentences
-    clamped, recorded = moments(column), moments(_widened(column, profile))
+    is_huge = max(-profile.lowest, profile.highest) > _HUGE
+    clamped, recorded = moments(column), None if is_huge else moments(_widened(column, profile))
     if count >= max(_MANY_EQUAL, (below + above) / 2.0):
         sentences.append(
             f"{count} of these are {commonest:g}; if it stands for a missing value, replace it by an empty cell; as a "
             "number, it would make the result wrong"
         )
-    elif clamped and recorded and clamped[1] < _MUCH_LESS * recorded[1] < math.inf:
+    elif clamped and recorded and clamped[1] < _MUCH_LESS * recorded[1]:
         after, before = (f"mean {m:.4g} and standard deviation {math.sqrt(v):.4g}" for m, v in (clamped, recorded))
         sentences.append(
             f"then all numbers have {after}, but as recorded {before}; if you want to know the latter, state wider "
