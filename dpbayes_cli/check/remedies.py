@@ -39,8 +39,8 @@ _MUCH_MORE = 1.5
 
 _SMALL_PART = 0.6
 """If the numbers of a feature fill less of the range between the bounds, the check says so."""
-_HUGE = 1e100
-"""The variance of larger numbers may overflow."""
+_HUGE = 1e12
+"""No bound may be larger."""
 _MUCH_LESS = 0.97
 """If clamping leaves less than this share of the variance, the check says so."""
 _MUCH_BEYOND = 0.02
@@ -253,7 +253,7 @@ def about_law(table: Table, profile: ColumnProfile) -> list[str]:
     """
     bounds = {"counts": {"upper": profile.highest}, "numbers": {"lower": profile.lowest, "upper": profile.highest}}
     kind = kind_of(profile)
-    if kind not in bounds or profile.lowest == profile.highest:
+    if kind not in bounds or profile.lowest == profile.highest or _is_huge(profile):
         return []
     request = {"model": suggested_model(profile), "domain": bounds[kind], "privacy": {"epsilon": "1"}}
     model, index = build_spec(request).build_model(), table.names.index(profile.name)
@@ -273,6 +273,10 @@ def about_feature(model: Model, column: NumericColumn, profile: ColumnProfile) -
     if profile.highest - profile.lowest < _SMALL_PART * (column.upper - column.lower):
         return ["the bounds are far from the numbers; if public knowledge allows closer ones, intervals are narrower"]
     return []
+
+
+def _is_huge(profile: ColumnProfile) -> bool:
+    return max(-profile.lowest, profile.highest) > _HUGE
 
 
 def _widened(column: NumericColumn, profile: ColumnProfile) -> NumericColumn:
@@ -303,8 +307,7 @@ def beyond_bounds(
         sentences.append("most numbers are beyond the bounds: these may be in another unit than the numbers")
     if column.outside != "clamp":
         return sentences
-    is_huge = max(-profile.lowest, profile.highest) > _HUGE
-    clamped, recorded = moments(column), None if is_huge else moments(_widened(column, profile))
+    clamped, recorded = moments(column), None if _is_huge(profile) else moments(_widened(column, profile))
     if count >= max(_MANY_EQUAL, (below + above) / 2.0):
         sentences.append(
             f"{count} of these are {commonest:g}; if it stands for a missing value, replace it by an empty cell; as a "
