@@ -511,7 +511,7 @@ def test_huge_numbers_do_not_end_a_check(place: Path, dpbayes: Cli) -> None:
     shown = " ".join(check(dpbayes, "a.csv", "--model", "normal", "--lower", "0", "--upper", "10").split())
     assert "1 below 0 and 2 above 10 are moved to the nearer bound" in shown
     assert "as recorded" not in shown
-    assert "x numbers -1e+308 to 1.5e+308" in " ".join(check(dpbayes, "a.csv", "--column", "x").split())
+    assert "x whole numbers -1e+308 to 1.5e+308" in " ".join(check(dpbayes, "a.csv", "--column", "x").split())
 
 
 def test_check_says_that_texts_beside_yes_and_no_are_dropped(place: Path, dpbayes: Cli) -> None:
