@@ -14,6 +14,7 @@ from dpbayes_cli.base.errors import Interrupted
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.commands.options import DecimalType
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, verbosity
+from dpbayes_cli.commands.plan_comparison import COLUMNS, ESTIMATE, show_comparison
 from dpbayes_cli.commands.progress import delayed_bar
 from dpbayes_cli.commands.request_command import RequestCommand, parse_count, pop_request, request_options, spec_option
 
@@ -25,11 +26,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.target_search import WidthTarget
 
 _RECORDS = "state the number of records to plan for: --records N, from 1 to 1,000,000,000"
-_ESTIMATE = "a point estimate has no posterior: {} is its root mean square distance from the true parameter"
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
-_COLUMNS = 80
 _MAX_ROWS = 12  # the largest number of parameters whose widths are shown without ``-v``
-_PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 
 
 @click.command("plan", cls=RequestCommand)
@@ -86,13 +84,16 @@ def command(
 
     With --by, the width is that of one group's interval, for groups with the same number of records on average.
 
-    -v prints more: noise_scale is the scale of the noise on integers. posterior_sd and nonprivate_sd are the standard
-    deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
-    intervals that contain the true parameter. The table of new accounts shows the cost of the release in accounts of
-    epsilon alone, of epsilon and delta (which add up Renyi epsilons), of rho (zCDP) and of mu (Gaussian DP), and how
-    many such releases each pays for. The last three have totals that imply epsilon 3 at delta 0.000001.
+    -v prints more: noise_scale is the scale of the noise on integers. posterior_sd and nonprivate_sd are the
+    standard deviations of the posterior with and without privacy, and inflation is their ratio. effect_error, of a
+    regression, is the median over data sets of the root mean square error of its effects. coverage is the share of
+    90 % intervals that contain the true parameter. The table of new accounts shows the cost of the release in
+    accounts of epsilon alone, of epsilon and delta (which add up Renyi epsilons), of rho (zCDP) and of mu (Gaussian
+    DP), and how many such releases each pays for. The last three have totals that imply epsilon 3 at delta
+    0.000001.
     """
     from dpbayes_cli.privacy.guarantee import check_delta
+    from dpbayes_cli.spec.foreign_options import pair_of
     from dpbayes_cli.workflow.planning import SimulationEffort
 
     check_delta(at_delta)
@@ -107,7 +108,7 @@ def command(
             effort = SimulationEffort(trials, seed, parameter=parameter, progress=progress)
             if compare:
                 plans = _every_plan(document, n_records, effort, at_delta)
-                emit_json(plans) if as_json else _compare(plans)
+                emit_json(plans) if as_json else show_comparison(plans, pair_of(document)[1].name)
                 return
             target = _target(target_width, target_sd, target_share)
             plan = _one_plan(document, n_records, effort, at_delta, target)
@@ -215,7 +216,7 @@ def _described_cost(priced: AccountCost) -> dict[str, Any]:
 def _show(described: dict[str, Any]) -> None:
     guarantee, expected = described["guarantee"], described["expected"]
     for sentence in described["sentences"]:
-        emit(fill(sentence, _COLUMNS))
+        emit(fill(sentence, COLUMNS))
     if expected is not None and expected["sd_of"] == "posterior":
         _show_widths(expected["intervals"])
     emit("")
@@ -251,12 +252,13 @@ def _show_details(described: dict[str, Any]) -> None:
     if guarantee["at_edge"]:
         emit(f"{'':18} the best Renyi order is at the end of the grid: an order beyond it may be better")
     if expected is not None:
-        for name in ("n_records", "noise_scale", "posterior_sd", "nonprivate_sd", "inflation"):
+        sizes = "posterior_sd", "nonprivate_sd", "inflation", "effect_error"
+        for name in ("n_records", "noise_scale", *sizes):
             if expected[name] is not None:
                 of_estimate = name == "posterior_sd" and expected["sd_of"] == "estimate"
                 emit(f"{'estimate_error' if of_estimate else name:18} {expected[name]:.6g}")
         if expected["sd_of"] == "estimate":
-            emit(f"{'':18} {_ESTIMATE.format('estimate_error')}")
+            emit(f"{'':18} {ESTIMATE.format('estimate_error')}")
         for method, share in (expected["coverage"] or {}).items():
             emit(f"{'coverage':18} {share:.3f} of the 90 % intervals ({method}) hold the truth")
     _show_accounts(described["accounts"])
@@ -287,58 +289,3 @@ def _show_widths(intervals: dict[str, Any]) -> None:
     emit_table(["width of 90 % interval", "median", "9 in 10 at most", "no privacy", "prior"], shown)
     if len(shown) < len(rows):
         emit(f"... and {len(rows) - len(shown)} more with -v")
-
-
-def _compare(described: list[dict[str, Any]]) -> None:
-    from dpbayes_cli.workflow.account_costs import TOTALS, shown_amounts
-    from dpbayes_cli.workflow.plan_sentences import best_sentence
-
-    rows, planned = [], [each for each in described if "refused" not in each]
-    for sentence in described[0].get("sentences", []):
-        emit(fill(f"{described[0]['mechanism']}: {sentence}", _COLUMNS))
-    emit("")
-    for each in planned:
-        guarantee, expected = each["guarantee"], each["expected"] or each.get("groups") or {}
-        epsilon = "-" if guarantee["epsilon"] is None else f"{guarantee['epsilon']:.4g}"
-        coverage = (expected.get("coverage") or {}).get("noise-aware")
-        rows.append(
-            [
-                each["mechanism"] + ("*" if each["costs_more"] else ""),
-                f"{epsilon} at {float_text(guarantee['delta'])}",
-                f"{expected['posterior_sd']:.4g}" if expected else "",
-                f"{expected['posterior_sd'] / expected['nonprivate_sd']:.3f}" if expected else "",
-                "" if coverage is None else f"{coverage:.3f}",
-                f"{_approximate(each)['times']:,}",
-                ", ".join(f"{name} {value:.5g}" for name, value in each["parameters"].items() if name in _PARAMETERS),
-            ]
-        )
-    if planned:
-        columns = ["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "times", "parameters"]
-        emit_table(columns, rows, optional=("coverage",))
-        total = shown_amounts(_approximate(planned[0])["total"])
-        emit(f"times: how many such releases a new account of {total} pays for")
-        if best := best_sentence(planned):
-            emit(best)
-    if planned and verbosity() > 0:
-        emit("")
-        costs = [[f"{shown_amounts(of['cost'])}: {of['times']:,}" for of in each["accounts"]] for each in planned]
-        rows_of_costs = [[each["mechanism"], *of] for each, of in zip(planned, costs, strict=True)]
-        emit_table(["in new accounts of", *(TOTALS[of["kind"]] for of in planned[0]["accounts"])], rows_of_costs)
-        emit("cost of a release, and how many such releases the account pays for")
-    if any(each["costs_more"] for each in planned):
-        emit("*: costs more than was asked, so it is ranked after the others")
-    if len({row[1] for row in rows}) > 1:
-        emit("these mechanisms do not cost the same: compare the column 'epsilon at delta' first")
-    for each in planned:
-        if (each["expected"] or {}).get("sd_of") == "estimate":
-            emit(f"{each['mechanism']}: {_ESTIMATE.format('sd')}")
-    refusals: dict[str, list[str]] = {}
-    for each in described[len(planned) :]:
-        refusals.setdefault(each["refused"], []).append(each["mechanism"])
-    for reason, names in refusals.items():
-        emit(f"\nnot possible: {', '.join(names)}: {reason}")
-
-
-def _approximate(described: dict[str, Any]) -> dict[str, Any]:
-    """Return the cost of a planned release in a new account of epsilon and delta."""
-    return next(each for each in described["accounts"] if each["kind"] == "renyi")

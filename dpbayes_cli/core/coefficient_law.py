@@ -125,5 +125,7 @@ class HasCoefficients:
 
     design: Design
     prior: CoefficientLaw
+    has_likelihood: ClassVar[bool] = False
+    """Whether estimates converge to the coefficients from which records are simulated."""
     accepts_posteriors: ClassVar[bool] = False
     """Whether the prior may be the posterior of another release of the same regression."""

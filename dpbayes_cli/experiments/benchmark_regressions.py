@@ -25,12 +25,12 @@ from dpbayes_cli.experiments.benchmark_tasks import (
 from dpbayes_cli.experiments.file_records import POLICY
 from dpbayes_cli.experiments.regression_accuracy import (
     dense_rows,
-    draw_coefficients,
     exact_coefficients,
     release_derivatives,
 )
 from dpbayes_cli.experiments.study import COMPLETE, plan_release
 from dpbayes_cli.inference.batch import draw_many
+from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly
 
 
 class LinearTask(FileTask):
@@ -128,7 +128,7 @@ class LogisticTask(FileTask):
             step = plan_release("noisy-newton", model, POLICY, self.n, **cost).final_step
             seen = release_derivatives(step, trial.records, noise)
             if method == "noisy-newton":
-                draws = draw_coefficients(seen, self.n_draws, rng)
+                draws = draw_roughly(seen, self.n_draws, rng)
                 beta, ends = draws.mean(axis=0), quantiles(draws)
             else:  # the derivatives of the last round are taken for exact, without negative curvature
                 curvature, axes = np.linalg.eigh(seen.hessians[-1])

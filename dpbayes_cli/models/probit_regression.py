@@ -34,7 +34,7 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
 
 
 class ProbitPrior(StatedPrior, frozen=True, kw_only=True):
-    """By default normal with standard deviation 1.5 for numbers and the intercept beside them, and 1 for texts."""
+    """By default normal with standard deviation 3 for numbers and the intercept beside them, and 1 for texts."""
 
 
 class ProbitRegression(CurvedClassModel):
@@ -57,7 +57,7 @@ class ProbitRegression(CurvedClassModel):
         assumptions="The assumptions of logistic-regression apply, with the probit mean function Phi. The log "
         "likelihood is replaced by the canonical pseudo-likelihood y * t - A(t), where t is the linear predictor and "
         "A(t) = t * Phi(t) + phi(t); both have the mean function Phi. The default priors have the standard "
-        "deviation 1.5 for numbers and the intercept beside them, and 1 for texts.",
+        "deviation 3 for numbers and the intercept beside them, and 1 for texts.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
         "canonical form. The log likelihoods of probit and complementary log-log models have unbounded gradients and "
@@ -67,5 +67,5 @@ class ProbitRegression(CurvedClassModel):
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
     prior_type: ClassVar[type[Section]] = ProbitPrior
-    default_spread: ClassVar[float] = 1.5
+    default_spread: ClassVar[float] = 3.0
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)

@@ -138,6 +138,9 @@ class Expectation:
         main: the parameter that sentences are about.
         intervals: the expected interval of each parameter, or of the first 20 parameters and ``main``.
         predictions: the expected quality of predictions; None if the model predicts nothing or this is not simulated.
+        effect_error: the median over data sets of the root mean square error of a regression's estimated effects: of
+            the coefficients of numbers, and of differences of those of texts. None for other models.
+        nonprivate_effect_error: the same without privacy.
     """
 
     n_records: int
@@ -151,6 +154,8 @@ class Expectation:
     main: str
     intervals: dict[str, ExpectedInterval]
     predictions: ExpectedPredictions | None
+    effect_error: float | None = None
+    nonprivate_effect_error: float | None = None
 
     @classmethod
     def of(cls, simulation: Simulation, trials: Trials) -> Self:
@@ -183,6 +188,7 @@ class Expectation:
             simulation.main,
             intervals,
             _predictions(simulation, trials.scores),
+            *(Estimated.of(each).median ** 0.5 for each in trials.errors.T if len(trials.errors)),
         )
 
 

@@ -203,14 +203,22 @@ def _cost(spec: ReleaseSpec, planned: MechanismPlan) -> str:
 def best_sentence(plans: Sequence[Mapping[str, Any]]) -> str:
     """Return by how much the first plan's posterior is narrower than the second one's; empty if there are not two.
 
+    Of regressions, errors of estimated effects are compared.
+
     Args:
-        plans: the described plans, the narrowest posterior first; point estimates and dearer plans do not count.
+        plans: the described plans, the best first; point estimates and dearer plans do not count.
     """
     affordable = [each for each in plans if each["expected"] and not each["costs_more"]]
     simulated = [each for each in affordable if each["expected"].get("sd_of") != "estimate"]
     if len(simulated) < 2:
         return ""
     first, second = simulated[:2]
+    if first["expected"]["effect_error"] is not None:
+        less = 100.0 * (1.0 - first["expected"]["effect_error"] / second["expected"]["effect_error"])
+        than = f"those of {second['mechanism']}"
+        if less < 1.0:
+            return f"effects estimated by {first['mechanism']} err about as much as {than}"
+        return f"effects estimated by {first['mechanism']} err {less:.0f} % less than {than}"
     less = 100.0 * (1.0 - first["expected"]["posterior_sd"] / second["expected"]["posterior_sd"])
     best, next_best = first["mechanism"], second["mechanism"]
     if less < 1.0:

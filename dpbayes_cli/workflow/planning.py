@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import as_decimal
+from dpbayes_cli.core.coefficient_law import HasCoefficients
 from dpbayes_cli.core.derivatives import DerivativeRows
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import model_type, supporting_mechanisms
@@ -35,6 +36,8 @@ _SMALL_NOISE, _SMALL_NOISE_OF_COUNTS = 0.003, 0.05
 """With a standard deviation below this share of what all records together can add, noise hides no mean or share."""
 _GLANCE_SECONDS, _MOST_GLANCES, _MANY_PARAMETERS = 0.5, 20, 5
 """The CPU time and the largest number of simulations before a charge; of many parameters, only one is simulated."""
+_COMPARED_TRIALS = 20
+"""The number of data sets on which mechanisms for regressions are compared; all see the same."""
 _COSTS = ("epsilon", "delta", "rho", "mu")
 _ROUNDING = Decimal("1.000001")
 """A cost may exceed the stated one by this factor, because costs are rounded up."""
@@ -50,6 +53,8 @@ class SimulationEffort:
         seconds: the CPU time for simulations if ``trials`` is None.
         parameter: the parameter that sentences are about; if None, the parameter that the result reports first.
         progress: called with the finished fraction.
+        asked: the request from whose prior coefficients of regressions are drawn; if None, the planned one. Mechanisms
+            have different default priors, and are compared on the same data sets.
     """
 
     trials: int | None = None
@@ -57,6 +62,7 @@ class SimulationEffort:
     seconds: float = SECONDS
     parameter: str | None = None
     progress: Progress | None = None
+    asked: ReleaseSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,10 @@ class MechanismPlan:
     costs_more: bool = False
 
     @property
-    def inflation(self) -> float:
-        """The ratio of the standard deviations of the posterior with and without privacy; 0 if it is not known."""
+    def loss(self) -> float:
+        """The error of estimated effects; for other models, how much wider privacy makes the posterior, or 0."""
+        if self.expected and self.expected.effect_error is not None:
+            return self.expected.effect_error
         expected = self.expected or self.groups
         return expected.inflation if expected else 0.0
 
@@ -133,14 +141,14 @@ def _simulate_groups(planned: PlannedRelease, n_records: int, effort: Simulation
 
 
 def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: SimulationEffort) -> list[MechanismPlan]:
-    """Return the plans of every mechanism that supports the model, the narrowest posterior first.
+    """Return the plans of every mechanism that supports the model, the best first; see ``MechanismPlan.loss``.
 
     Plans that cost more than the request states follow the others, and refusals are last.
 
     Args:
         document: the spec, which may hold options of several mechanisms; each mechanism gets the options that it reads.
         n_records: the number of records to plan for.
-        effort: the simulation effort; the mechanisms share its time.
+        effort: the simulation effort; the mechanisms share its time, but for regressions with effects.
 
     Raises:
         SpecError: the document is not a valid spec, or the model has no such parameter.
@@ -149,10 +157,13 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: Simul
     names = supporting_mechanisms(model_type(document["model"]))
     if document.get("by") is not None:
         names = [name for name in names if name in GROUP_MECHANISMS]
-    model, started = None, process_time()
+    asked, started = build_spec(request_to(document, pair_of(document)[1].name)), process_time()
+    shared = asked.build_model()
+    if effort.trials is None and isinstance(shared, HasCoefficients) and shared.has_likelihood:
+        effort = replace(effort, trials=_COMPARED_TRIALS)
     for i, name in enumerate(names):
         spec = build_spec(request_to(document, name))
-        model = model or spec.build_model()
+        model = shared if spec.prior == asked.prior else None
         left = max(effort.seconds - (process_time() - started), 0.0) / (len(names) - i)
         try:
             planned = price(spec, n_records, model)
@@ -160,10 +171,10 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: Simul
             refusal = f"{error.message}" + (f" ({error.hint})" if error.hint else "")
             plans.append(MechanismPlan(name, None, None, refusal))
             continue
-        part = replace(effort, seconds=left, progress=_part(effort, i, len(names)))
+        part = replace(effort, seconds=left, progress=_part(effort, i, len(names)), asked=asked)
         more = costs_more(planned.plan.guarantee, document)
         plans.append(replace(_simulate_priced(planned, n_records, part), costs_more=more))
-    return sorted(plans, key=lambda p: (p.plan is None, p.costs_more, p.inflation))
+    return sorted(plans, key=lambda p: (p.plan is None, p.costs_more, p.loss))
 
 
 def costs_more(guarantee: Guarantee, document: dict[str, Any]) -> bool:
@@ -220,6 +231,7 @@ def simulate_plan(planned: PlannedRelease, n_records: int, effort: SimulationEff
     simulation = simulation_of(planned, n_records, effort.seed, effort.parameter)
     if simulation is None:
         return None
+    simulation.asked = effort.asked or planned.spec
     trials = run_in_time(simulation, effort.trials, MAX_TRIALS, effort.seconds, effort.progress)
     return Expectation.of(simulation, trials)
 

@@ -9,13 +9,14 @@ direction and step size h, the mean after T steps is 1 - (1 - h k)^T of the way 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from dpbayes_cli.core.coefficient_law import CoefficientLaw, HasCoefficients
 from dpbayes_cli.core.derivatives import DerivativeRows, Point
-from dpbayes_cli.core.design import DesignRows
+from dpbayes_cli.core.design import Design, DesignRows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import Loss
 from dpbayes_cli.core.plan import Step
@@ -52,20 +53,24 @@ class CoefficientSimulation(Simulation):
 
     def run(self, trials: int) -> Trials:
         """Simulate the next data sets, and approximate the law of the coefficients given a release from each."""
-        rows = [self._release() for _ in range(trials)]
-        sd, plain, scores = map(np.array, zip(*rows, strict=True))
-        return Trials.of_normal_laws(sd[:, self.indices], plain[:, self.indices], scores)
+        drawn_from = require_type(self.asked.build_model(), HasCoefficients).prior
+        rows = [self._release(drawn_from) for _ in range(trials)]
+        sd, plain, scores, errors = map(np.array, zip(*rows, strict=True))
+        laws = Trials.of_normal_laws(sd[:, self.indices], plain[:, self.indices])
+        has_likelihood = require_type(self.model, HasCoefficients).has_likelihood
+        return replace(laws, scores=scores, errors=errors if has_likelihood else laws.errors)
 
-    def _release(self) -> tuple[Floats, Floats, Floats]:
-        """Return the standard deviations with and without privacy, and the scores of predictions."""
+    def _release(self, drawn_from: CoefficientLaw) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the standard deviations with and without privacy, the scores of predictions, and the errors."""
         step, size = self.planned.plan.final_step, min(self.n_records, _MAX_RECORDS)
         prior = require_type(self.model, HasCoefficients).prior
         rows = require_type(step.rows, DesignRows)
+        is_wide = leaves_out_one_class(self.asked, drawn_from)
         for _ in range(_MAX_TRIES):
-            truth = prior.draw(1, self.data_rng)[0]
+            truth = drawn_from.draw(1, self.data_rng)[0]
             both = cast("Integers", self.model.simulated_records(truth.tolist(), size + TESTED, self.data_rng))
             commonest = np.bincount(both[:, -1]).max()
-            if commonest <= COMMONEST * len(both) or not leaves_out_one_class(self.planned.spec, prior):
+            if commonest <= COMMONEST * len(both) or not is_wide:
                 break
         codes, others = both[:size], both[size:]
         records = DesignRows(rows.design, rows.target).hold(size)
@@ -80,7 +85,12 @@ class CoefficientSimulation(Simulation):
         )
         tested = TestRecords(self.model, others, self.model.predicted_column(None))
         private_sd, plain_sd = (np.sqrt(np.square(root).sum(axis=1)) for root in (factor, plain_factor))
-        return private_sd, plain_sd, tested.scores(drawn, exact)
+        effects = _effects(rows.design)
+        estimates = np.stack([drawn.mean(axis=0) if step.draws else mean, mode])
+        errors = np.square((estimates - (truth if self.n_records == size else mode)) @ effects.T).mean(axis=1)
+        if self.n_records > size:  # the records that are simulated are fewer, so their sampling error is too large
+            errors += np.square(effects @ plain_factor).sum(axis=1).mean()
+        return private_sd, plain_sd, tested.scores(drawn, exact), errors
 
     @abstractmethod
     def _released(
@@ -127,6 +137,12 @@ class DerivativeSimulation(CoefficientSimulation):
         values, points = rounds(step, stated, public, derivatives, add_noise)
         seen = stated.observation(values, step.noise.scales(len(values)), points, public)
         return *normal_approximation(seen), stated.loss
+
+
+def _effects(design: Design) -> Floats:
+    """Return the effects of which errors are stated as functions of the coefficients, shape (n_effects, width)."""
+    unit: Floats = np.eye(design.width)
+    return np.array([each.of_coefficients(unit) / each.factor for each in design.contrasts] or unit)
 
 
 def chain_law(law: Langevin, x: Any, y: Floats, weight: float = 1.0) -> tuple[Floats, Floats]:

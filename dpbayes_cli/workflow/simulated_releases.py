@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import process_time
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -63,6 +63,7 @@ class Trials:
         covered: for each inference method whether the interval holds the true parameter.
         scores: the scores of predictions with privacy, without privacy and without features, shape (n_trials, 3) or
             (0, 3); see ``TestRecords``.
+        errors: the mean squared errors of estimated effects with and without privacy, shape (n_trials, 2) or (0, 2).
     """
 
     sd: Floats
@@ -71,18 +72,19 @@ class Trials:
     plain_width: Floats
     covered: dict[str, Floats]
     scores: Floats
+    errors: Floats = field(default_factory=lambda: np.empty((0, 2)))
 
     @classmethod
-    def of_normal_laws(cls, sd: Floats, plain_sd: Floats, scores: Floats) -> Self:
+    def of_normal_laws(cls, sd: Floats, plain_sd: Floats) -> Self:
         """Return releases of draws from normal laws with these standard deviations."""
-        return cls(sd, NORMAL_WIDTH * sd, plain_sd, NORMAL_WIDTH * plain_sd, {}, scores)
+        return cls(sd, NORMAL_WIDTH * sd, plain_sd, NORMAL_WIDTH * plain_sd, {}, np.empty((0, 3)))
 
     def __len__(self) -> int:
         return len(self.sd)
 
     def joined(self, others: Trials) -> Trials:
         """Return these releases followed by others."""
-        names = ("sd", "width", "plain_sd", "plain_width", "scores")
+        names = ("sd", "width", "plain_sd", "plain_width", "scores", "errors")
         arrays = {name: np.concatenate([getattr(self, name), getattr(others, name)]) for name in names}
         covered = {name: np.concatenate([each, others.covered[name]]) for name, each in self.covered.items()}
         return replace(self, **arrays, covered=covered)
@@ -104,13 +106,14 @@ class Simulation(ABC):
         names: the parameters that are simulated.
         listed: the simulated parameters whose intervals the plan states.
         main: the parameter that the plan's sentences are about.
+        asked: the request from whose prior coefficients of regressions are drawn.
         widths_only: whether only intervals with privacy are inferred; the other arrays are NaN or empty.
     """
 
     widths_only = False
 
     def __init__(self, planned: PlannedRelease, n_records: int, seed: int, parameter: str | None = None) -> None:
-        self.planned, self.n_records = planned, n_records
+        self.planned, self.n_records, self.asked = planned, n_records, planned.spec
         self.model: Model = planned.model
         self.data_rng, self.release_rng = np.random.default_rng(seed).spawn(2)
         names = self.model.parameters

@@ -130,7 +130,7 @@ def test_pooling_changes_at_no_cost(dpbayes: Cli, visits: dict[str, float], plac
     groups = table(place / "alone" / "groups.parquet")
     assert groups["sd"].mean() > table(place / "out" / "groups.parquet")["sd"].mean()
     shown = " ".join(dpbayes("infer", "out", "--pooling", "none").out.split())
-    mean = alone["posterior"]["mean"]["mean"]
+    mean = groups["mean"].mean()
     n_above, n_below = (groups["q05"] > mean).sum(), (groups["q95"] < mean).sum()
     assert f"Of 41 groups, {n_above} have a 90 % interval above the mean of all groups and {n_below} below" in shown
     assert ". On average over 41 groups: " in shown

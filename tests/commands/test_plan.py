@@ -150,6 +150,36 @@ def test_plans_by_the_wide_default_prior_leave_out_data_sets_of_one_class(
     assert any("more than 60 % of the targets are equal" in each for each in planned["sentences"])
 
 
+def test_regressions_are_compared_on_the_same_data_sets_each_with_its_own_prior(dpbayes: Cli, place: Path) -> None:
+    (place / "regression.yaml").write_text(REGRESSION.replace("0.05", "1").replace("prior: {precision: 0.1}\n", ""))
+    request = ("plan", "--spec", "regression.yaml", "--records", "5000", "--trials", "6")
+    alone = dpbayes(*request, "--json").json["expected"]
+    ours, draws, *_ = dpbayes(*request, "--compare", "--json").json
+    assert (ours["mechanism"], draws["mechanism"]) == ("noisy-newton", "gibbs-posterior")
+    assert ours["expected"] == alone
+    prior_widths = [next(iter(each["expected"]["intervals"].values()))["prior_width"] for each in (ours, draws)]
+    assert prior_widths[0] > 4.0 * prior_widths[1]
+    assert ours["expected"]["nonprivate_effect_error"] < ours["expected"]["effect_error"]
+    less = 100.0 * (1.0 - ours["expected"]["effect_error"] / draws["expected"]["effect_error"])
+    shown = " ".join(dpbayes(*request, "--compare").out.split())
+    assert f"effects estimated by noisy-newton err {less:.0f} % less than those of gibbs-posterior" in shown
+    assert "truths are drawn from the prior of noisy-newton" in shown
+
+
+def test_errors_of_effects_need_neither_contrasts_nor_all_records(dpbayes: Cli, place: Path) -> None:
+    """Rows that are clipped have no contrasts; of more than 10,000 records, 10,000 are simulated. Seeds are fixed."""
+    document = REGRESSION.replace("0.05", "1").replace("prior: {precision: 0.1}\n", "")
+    (place / "clipped.yaml").write_text(document.replace("features:", "norm: 1\n  features:"))
+    (place / "regression.yaml").write_text(document)
+    clipped = dpbayes("plan", "--spec", "clipped.yaml", "--records", "500", "--trials", "2", "--json").json["expected"]
+    assert clipped["effect_error"] > clipped["nonprivate_effect_error"] > 0.0
+    errors = []
+    for n in "10000", "1000000":
+        request = ("plan", "--spec", "regression.yaml", "--records", n, "--trials", "4")
+        errors.append(dpbayes(*request, "--json").json["expected"]["nonprivate_effect_error"])
+    assert errors[1] < 0.3 * errors[0], "the sampling error falls by ten times"
+
+
 def test_privacy_does_not_seem_to_help_predictions() -> None:
     expected = ExpectedPredictions("accuracy", Estimated(0.72, 0.65, 0.8), nonprivate_score=0.71, guessing_score=0.5)
     assert "without privacy it would be about the same" in _predictions(expected)

@@ -12,7 +12,7 @@ from tests.plans import model_of
 
 def test_predictions_are_probabilities_without_a_caution() -> None:
     model = model_of("logistic-regression", CLASS)
-    assert (model.loss, model.prior.scales, predictor_of(model).note) == (LogisticLoss(), (2.5, 2.5), "")
+    assert (model.loss, model.prior.scales, predictor_of(model).note) == (LogisticLoss(), (5.0, 5.0), "")
 
 
 def test_the_default_prior_is_wide_for_numbers_and_keeps_what_is_stated() -> None:

@@ -3,11 +3,11 @@
 Given the law w of the features (weights of atoms x_k), the coefficients beta and the number of records n:
 
     H_t = n sum_k w_k curvature(x_k'b_t) x_k x_k' + noise + discrepancy,
-    G_t = S + n sum_k w_k x_k (mean(x_k'beta) - mean(x_k'b_t)) + noise,
+    G_t = S + n sum_k w_k x_k (mean(x_k'beta) - mean(x_k'b_t)) + noise + discrepancy,
 
 where mean(t) is the mean of the outcome. The score S is common to all rounds; it is normal
-with mean zero and variance n sum_k w_k variance(x_k'beta) x_k x_k', and is integrated out. The discrepancy stands for
-the differences between the records and the family of laws; its variance is fixed beforehand.
+with mean zero and variance n sum_k w_k variance(x_k'beta) x_k x_k', and is integrated out. Discrepancies stand for
+the differences between the records and the family of laws; their variances are fixed beforehand.
 
 Source: derived here.
 """
@@ -26,6 +26,10 @@ from dpbayes_cli.inference.derivatives.latent_count import count_and_prior, n_un
 _DISCREPANCY = 0.05
 """The standard deviation of the discrepancy of an entry of the Hessian, as a fraction of the geometric mean of the
 diagonal entries in its row and its column."""
+_GRADIENT_DISCREPANCY = 0.02
+"""The standard deviation of the discrepancy of an entry of a gradient, as a fraction of the root mean square of the
+entries, without their noise. It matters for more than 20,000 records: no law on so few atoms matches their gradients as
+closely as the noise allows, so the intervals would be too narrow, and the chains slow."""
 _SMALLEST_EFFECT = 0.5
 """A combination of Hessian entries is left out if n times the norm of its function of the atoms is below this many
 noise standard deviations. The norm of the weights is about 0.1, so such a combination hardly tells laws apart."""
@@ -52,7 +56,9 @@ class DerivativeDensity:
         predictors = x @ observation.points.T
         means = loss.mean(predictors)
         self._offsets = np.concatenate([x * mean[:, None] for mean in means.T], axis=1)
-        self._precisions = 1.0 / observation.gradient_sds**2
+        noise = observation.gradient_sds**2
+        signal = np.maximum((observation.gradients**2).mean(axis=1) - noise, 0.0)
+        self._precisions = 1.0 / (noise + _GRADIENT_DISCREPANCY**2 * signal)
         curvatures = loss.curvature(predictors)
         functions = np.concatenate([self._products * each[:, None] for each in curvatures.T], axis=1)
         center = np.zeros((1, self.law.size))

@@ -10,26 +10,25 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpbayes_cli.base.eigen import eigh
-from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design, Feature
 from dpbayes_cli.core.section import require_type
+from dpbayes_cli.inference.derivatives.number_law import BaseNumberLaw
 
-_GRID = np.linspace(-1.0, 1.0, 2049)
-_WIDER, _WIDEST = 1.3, 3.0
-"""Factors by which the two normal parts of a number's base law are wider than the law that it is adapted to."""
-_WIDEST_SHARE = 0.1
-_FLAT_SHARE = 0.25
-"""The share of a uniform part in the base law of a number with most of its mass near the bounds."""
-_ONE_SIDED, _MOST = 0.15, 0.98
+_ONE_SIDED, _SPIKED = 0.15, 0.5
+"""A number has a spike at the bound that is nearer to its mean if its variance is more than this share of the largest
+that its mean allows: as if more than a third of the numbers were there, and the others uniform."""
 _UNIFORM_SD, _LEAST_SPIKE = 3.0**-0.5, 1e-3
-_NEWTON_STEPS, _LONGEST_STEP = 60, 5.0
 _UNIFORM_SHARE = 0.1
 _MAX_LISTED_CODES = 4
 """A column of numbers with at most this many codes has a probability for each code."""
 _NEAR_BOUNDS, _CLEAR = 0.1, 0.1
 """A number is taken to be always at a bound if the mean of 1 - x^2 is at most this share of 1 - mean^2 (of a uniform
 number it is two thirds of it), and if the noise is small enough to tell."""
+_WIDE_ERROR, _NEARLY_UNIFORM_SD = 0.2, 0.55
+"""If the errors of moments are larger than the first, no number starts with a larger sd than the second: noise alone
+would often give numbers most of their mass near the bounds."""
 _VAGUE_SD = 0.4
 _SMALLEST_SD = 0.02
 _TYPICAL_CORRELATION = 0.4
@@ -75,13 +74,21 @@ class FeatureAtoms:
             n_features).
         values: the features that are numbers, scaled to [-1, 1], shape (n_atoms, n_features); 0 for texts.
         rows: the rows of the design, shape (n_atoms, width).
+        scores: the features that are numbers, standardized by the base law, shape (n_atoms, n_features); 0 for texts
+            and at spikes. They are normal scores of a number that is wide.
+        is_wide: see ``BaseNumberLaw``, shape (n_features,).
+        middles: the score of the middle of each number's range, shape (n_features,).
         log_base: the log density of each atom in the base law, up to a constant, if its texts depended neither on each
-            other nor on the numbers: so the laws that reweight the atoms keep these dependences. Shape (n_atoms,).
+            other nor on the numbers: so the laws that reweight the atoms keep these dependences. Shape (n_atoms,). It
+            is relative to the normal law of the scores.
         base: the base law.
     """
 
     levels: Integers
     values: Floats
+    scores: Floats
+    is_wide: Booleans
+    middles: Floats
     rows: Floats
     log_base: Floats
     base: BaseLaw
@@ -178,12 +185,13 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
     covariance = moments[np.ix_(columns, columns)] - np.outer(centers, centers)
     trusts = 1.0 / (1.0 + (error / _TYPICAL_CORRELATION) ** 2 / np.outer(variances, variances))
     correlations = _correlations(trusts * covariance, np.array(variances), shares)
-    return BaseLaw(np.array(means), np.minimum(np.array(sds), 1.0), tuple(shares), correlations, tuple(spikes))
+    largest = 1.0 if error < _WIDE_ERROR else _NEARLY_UNIFORM_SD
+    return BaseLaw(np.array(means), np.minimum(np.array(sds), largest), tuple(shares), correlations, tuple(spikes))
 
 
 def _is_one_sided(mean: float, sd: float) -> bool:
     """Return whether a number spreads widely although most are near one bound, as if many were at it."""
-    return abs(mean) > _ONE_SIDED and _convex_density(mean, sd) is not None
+    return abs(mean) > _ONE_SIDED and sd**2 > _SPIKED * (1.0 - mean**2)
 
 
 def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None]) -> Floats:
@@ -213,7 +221,8 @@ def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
     rng = np.random.default_rng(_SEED)
     k = len(design.features)
     codes, listed = np.zeros((n_atoms, k), dtype=np.int64), np.zeros((n_atoms, k), dtype=np.int64)
-    values = np.zeros((n_atoms, k))
+    values, scores = np.zeros((n_atoms, k)), np.zeros((n_atoms, k))
+    is_wide, middles = np.zeros(k, dtype=bool), np.zeros(k)
     log_base = np.zeros(n_atoms)
     levels = _joined(_even_points(n_atoms, k, rng), base.correlations)
     numbers = [j for j in range(k) if base.shares[j] is None]
@@ -231,27 +240,27 @@ def make_atoms(design: Design, base: BaseLaw, n_atoms: int) -> FeatureAtoms:
             continue
         if not isinstance(column, NumericColumn):
             raise TypeError("a text has listed codes")
-        density = _density(base.means[j], base.sds[j])
-        cumulated = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2.0)])
-        ranks, spike = levels[:, j], base.spike(j)
+        law, ranks, spike = BaseNumberLaw.of(base.means[j], base.sds[j]), levels[:, j], base.spike(j)
         if spike:
             share = float(np.clip(abs(spike), _UNIFORM_SHARE, 1.0 - _UNIFORM_SHARE))
             listed[:, j] = ranks < share if spike < 0.0 else ranks > 1.0 - share
             ranks = (ranks - share * (spike < 0.0)) / (1.0 - share)
-        scaled = np.interp(ranks, cumulated / cumulated[-1], _GRID)
+        scaled = law.at_ranks(ranks)
         ends = feature.scaled(np.array([0, column.steps]))  # one of the ends is -1 or 1
         shares_of_range = (scaled + 1.0) / 2.0 if np.ptp(ends) >= 2.0 else (scaled - ends[0]) / np.ptp(ends)
         codes[:, j] = np.clip(np.rint(shares_of_range * column.steps), 0, column.steps)
         codes[:, j] = np.where(listed[:, j], column.steps * (spike > 0.0), codes[:, j])
         values[:, j] = feature.scaled(codes[:, j])
-        log_densities = np.log(np.interp(values[:, j], _GRID, density) / cumulated[-1])
+        log_densities = law.log_densities(values[:, j])
         if spike:  # with the parameter 0, as many records are at the spike as elsewhere
-            at_spike = math.log(share) + math.log(float(density.max()) / cumulated[-1])
+            at_spike = math.log(share) + math.log(float(law.density.max()))
             log_densities = np.where(listed[:, j], at_spike, math.log(1.0 - share) + log_densities)
-        log_base += log_densities
+        is_wide[j], middles[j] = law.is_wide, law.scores(np.zeros(1))[0]
+        scores[:, j] = (1.0 - listed[:, j]) * law.scores(values[:, j])
+        log_base += log_densities - (1.0 - listed[:, j]) * law.log_slope(values[:, j])
     rows = design.rows(codes)
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
-    return FeatureAtoms(listed, values, np.asarray(rows, dtype=np.float64), log_base, base)
+    return FeatureAtoms(listed, values, scores, is_wide, middles, np.asarray(rows, dtype=np.float64), log_base, base)
 
 
 def _joined(points: Floats, correlations: Floats) -> Floats:
@@ -264,34 +273,6 @@ def _log_copula(points: Floats, correlations: Floats) -> Floats:
     """Return the log density of a normal copula at points."""
     normal, excess = ndtri(points), np.linalg.inv(correlations) - np.eye(len(correlations))
     return np.asarray(-0.5 * ((normal @ excess) * normal).sum(axis=1) - 0.5 * np.linalg.slogdet(correlations)[1])
-
-
-def _density(mean: float, sd: float) -> Floats:
-    def normal(width: float) -> Floats:
-        density = np.exp(-0.5 * ((_GRID - mean) / width) ** 2)
-        return np.asarray(density / density.sum())
-
-    near, far, convex = normal(_WIDER * sd), normal(_WIDEST * sd), _convex_density(mean, sd)  # the same work for each
-    if convex is not None:
-        return (1.0 - _FLAT_SHARE) * convex + _FLAT_SHARE / len(_GRID)
-    return (1.0 - _WIDEST_SHARE) * near + _WIDEST_SHARE * far + 1e-9 / len(_GRID)
-
-
-def _convex_density(mean: float, sd: float) -> Floats | None:
-    """Return the density exp(a + b x + c x^2) of a mean and sd on the grid if c > 0; None if c <= 0."""
-    powers = np.stack([_GRID, _GRID**2])
-    mean = float(np.clip(mean, -_MOST, _MOST))
-    goal = np.array([mean, mean**2 + min(sd**2, _MOST * (1.0 - mean**2))])
-    natural = np.zeros(2)
-    for _ in range(_NEWTON_STEPS):  # a convex problem with few and bounded steps
-        logs = natural @ powers
-        density = np.exp(logs - logs.max())
-        density /= density.sum()
-        means = powers @ density
-        covariance = (powers * density) @ powers.T - np.outer(means, means)
-        step = np.linalg.solve(covariance + 1e-9 * np.eye(2), goal - means)
-        natural = natural + step / max(1.0, float(np.linalg.norm(step)) / _LONGEST_STEP)
-    return np.asarray(density) if natural[1] > 0.0 else None
 
 
 def _even_points(n: int, k: int, rng: np.random.Generator) -> Floats:

@@ -107,10 +107,9 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
     base, k = atoms.base, len(design.features)
     numbers = [j for j in range(k) if base.shares[j] is None]
     sds = base.sds[numbers]
-    z = (1.0 - atoms.levels[:, numbers]) * (atoms.values[:, numbers] - base.means[numbers]) / sds  # 0 at spikes
     variances, directions = eigh(base.correlations[np.ix_(numbers, numbers)])
     whitening = directions / np.sqrt(variances)
-    u = z @ whitening
+    u = atoms.scores[:, numbers] @ whitening
     axes, owners = [*u.T], [*numbers]
     indicators = []
     for j, shares in enumerate(base.shares):
@@ -133,12 +132,13 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
         u.T,
         -0.5 * u.T**2,
         (limited**3 - 3.0 * limited) / 6.0,
-        np.array(indicators).reshape(-1, len(z)),
+        np.array(indicators).reshape(-1, len(u)),
         products,
     ]
     spread_of_pairs = min(1.0, (_MANY_AXES / max(len(axes), 1)) ** 0.5)
     ones = np.ones(len(numbers))
-    means = [-(base.means[numbers] / sds) @ whitening, np.log(_TYPICAL_PRECISION * sds**2), 0.0 * ones]
+    precisions = np.where(atoms.is_wide[numbers], 0.0, np.log(_TYPICAL_PRECISION * sds**2)) @ directions**2
+    means = [atoms.middles[numbers] @ whitening, precisions, 0.0 * ones]
     places = np.sqrt((_PLACE_SD / sds) ** 2 @ whitening**2)
     spreads = [places, _LOG_PRECISION_SD * ones, _SKEW_SD * ones, np.full(len(indicators), _LEVEL_SD)]
     return FeatureLaw(

@@ -80,6 +80,18 @@ def _start_chains(
     return HamiltonianChains(mode.density, mode.point, factor, _CHAINS, rng), mode.density
 
 
+def draw_roughly(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Return draws of the coefficients, shape (n, width) with n >= n_draws, for studies of many releases.
+
+    They are the next draws after the warm-up, whether the chains have converged or not.
+    """
+    if observation.design.width > MAX_CHAIN_WIDTH:
+        return draw_coefficients(observation, rng, max(math.ceil(n_draws / HESSIANS), 10))[0]
+    chains, density = _start_chains(observation, 1.0, rng)
+    draws = chains.run(math.ceil(n_draws / _CHAINS), 1).reshape(-1, density.size)
+    return density.parts(draws)[1]
+
+
 def next_point(observation: NoisyDerivatives, *, even: bool = False) -> Floats:
     """Return the next public point: the posterior mode of the coefficients given the rounds so far.
 

@@ -26,8 +26,9 @@ class CurvedLossModel(CoefficientModel):
     """A model whose loss has a slope that is a mean minus the outcome, from which coefficients are inferred."""
 
     default_mechanism: ClassVar[str] = "noisy-newton"
+    has_likelihood: ClassVar[bool] = True
     accepts_posteriors: ClassVar[bool] = True
-    default_spread: ClassVar[float] = 2.5
+    default_spread: ClassVar[float] = 5.0
     """The scale of the default prior of the coefficient of a number."""
     ratio: ClassVar[str] = ""
     """The ratio that the exponential of a coefficient is, such as an odds ratio; empty if it is none."""

@@ -177,8 +177,8 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         Positive | None,
         Meta(
             description="the scale of the coefficients of numbers and, if there are numbers, of the intercept (in "
-            "Poisson regression twice as large); that of levels of texts is 1 [2.5; in probit and Poisson regression "
-            "1.5]"
+            "Poisson regression twice as large); that of levels of texts is 1 [5; in probit regression 3, in "
+            "Poisson regression 1.5]"
         ),
     ] = None
     law: Annotated[LawName, Meta(description="the law of each coefficient")] = "normal"

@@ -43,6 +43,7 @@ class Cell:
     n: int
     epsilon: float
     loss: CurvedLoss = LOGISTIC
+    spread: float | None = None
 
     def __str__(self) -> str:
         family = "counts-" if isinstance(self.loss, CountLoss) else ""
@@ -50,9 +51,10 @@ class Cell:
 
     @property
     def prior(self) -> CoefficientLaw:
-        """The default prior of the model."""
+        """The default prior of the model, unless a spread is stated."""
         kind = {LogisticLoss: LogisticRegression, ProbitLoss: ProbitRegression, CountLoss: PoissonRegression}
-        return StatedPrior().complete(kind[type(self.loss)].default_spread).law_of(self.design(), self.loss.start())
+        spread = self.spread or kind[type(self.loss)].default_spread
+        return StatedPrior().complete(spread).law_of(self.design(), self.loss.start())
 
     def kinds(self) -> list[Kind]:
         if self.kind != "mixed":
