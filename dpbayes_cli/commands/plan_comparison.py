@@ -47,7 +47,7 @@ def show_comparison(described: list[dict[str, Any]], asked: str) -> None:
         columns = ["mechanism", "epsilon at delta", *sizes, "coverage", "times", "parameters"]
         emit_table(columns, rows, optional=("coverage",))
         if has_effects:
-            emit(f"error: of estimated effects, in units of coefficients; truths are drawn from the prior of {asked}")
+            emit(f"error: of estimated effects, in units of coefficients; true ones are drawn from {asked}'s prior")
         total = shown_amounts(_approximate(planned[0])["total"])
         emit(f"times: how many such releases a new account of {total} pays for")
         if best := best_sentence(planned):

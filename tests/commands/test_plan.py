@@ -163,7 +163,7 @@ def test_regressions_are_compared_on_the_same_data_sets_each_with_its_own_prior(
     less = 100.0 * (1.0 - ours["expected"]["effect_error"] / draws["expected"]["effect_error"])
     shown = " ".join(dpbayes(*request, "--compare").out.split())
     assert f"effects estimated by noisy-newton err {less:.0f} % less than those of gibbs-posterior" in shown
-    assert "truths are drawn from the prior of noisy-newton" in shown
+    assert "true ones are drawn from noisy-newton's prior" in shown
 
 
 def test_errors_of_effects_need_neither_contrasts_nor_all_records(dpbayes: Cli, place: Path) -> None:
