@@ -65,8 +65,8 @@ def write_study(results: Path) -> None:
     (PAGES / f"{name}.md").write_text(wrap(page), encoding="utf-8")
 
 
-def write_gallery() -> None:
-    """Write the page that lists the claims of all studies that have a page."""
+def gallery() -> str:
+    """Return the page that lists the claims of all studies that have a page."""
     lines = [
         "# Gallery",
         "",
@@ -80,7 +80,7 @@ def write_gallery() -> None:
         for whose, what, verdict, measured, *_ in claims(page.read_text(encoding="utf-8")):
             lines.append(f"| [{page.stem}]({page.name}) | {whose} | {what} | {verdict} | {measured} |")
     lines += ["", *(f"- [{mark}]: {source}" for mark, source in SOURCES.items())]
-    (PAGES / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(lines) + "\n"
 
 
 def write_benchmarks(results: Path) -> None:
@@ -118,4 +118,4 @@ if __name__ == "__main__":
     write_benchmarks(Path(sys.argv[1]))
     for summary in Path(sys.argv[1]).glob("*/summary.md"):
         write_study(summary.parent)
-    write_gallery()
+    (PAGES / "index.md").write_text(gallery(), encoding="utf-8")

@@ -110,6 +110,13 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(listed) == sorted(str(path.relative_to(ROOT / "docs")) for path in PROSE[1:])
 
 
+def test_the_gallery_lists_the_claims_of_the_pages() -> None:
+    """``python -m docs.study_pages RESULTS`` writes it after the pages."""
+    from docs.study_pages import gallery
+
+    assert (ROOT / "docs" / "studies" / "index.md").read_text(encoding="utf-8") == gallery()
+
+
 def test_no_command_of_the_documentation_is_unknown() -> None:
     named = set()
     for path in PROSE:

@@ -49,7 +49,8 @@ _MAX_ROWS = 12  # the largest number of parameters whose widths are shown withou
     "--trials",
     type=click.IntRange(0, 100_000),
     metavar="N",
-    help="Releases to simulate, however long they take [as many as three seconds allow, at most 200].",
+    help="Releases to simulate, however long they take [as many as three seconds allow, at most 200; "
+    "20 to compare regressions].",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the simulation [0].")
 @click.option(

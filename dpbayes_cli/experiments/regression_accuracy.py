@@ -95,11 +95,11 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
     """How well private logistic regressions predict the class of new records, and how far their coefficients are off.
 
     Each trial divides the records of a file anew. `noisy-newton`: the mean prediction of the posterior given noisy
-    derivatives, by chains that end at the stated number of draws, or as in a release of a wide design.
-    `gibbs-posterior`: one draw of a private Langevin chain of the same cost. `diffprivlib`: objective perturbation
-    as in the library of this name, with the pure guarantee epsilon (it has no delta) and the regularization that is
-    its default. `non-private`: the most probable coefficients given the exact records and normal priors of standard
-    deviation 5, unless the case states a precision. The private methods have their default priors.
+    derivatives, by chains that end at the stated number of draws, converged or not. `gibbs-posterior`: one draw of
+    a private Langevin chain of the same cost. `diffprivlib`: objective perturbation as in the library of this name,
+    with the pure guarantee epsilon (it has no delta) and the regularization that is its default. `non-private`: the
+    most probable coefficients given the exact records and normal priors of standard deviation 5, unless the case
+    states a precision. The private methods have their default priors.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011 (objective perturbation).
     """

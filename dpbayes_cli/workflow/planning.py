@@ -148,7 +148,8 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: Simul
     Args:
         document: the spec, which may hold options of several mechanisms; each mechanism gets the options that it reads.
         n_records: the number of records to plan for.
-        effort: the simulation effort; the mechanisms share its time, but for regressions with effects.
+        effort: the simulation effort; the mechanisms share its time. Errors of effects are compared on a fixed number
+            of data sets, however long that takes.
 
     Raises:
         SpecError: the document is not a valid spec, or the model has no such parameter.

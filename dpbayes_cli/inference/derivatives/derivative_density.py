@@ -28,8 +28,8 @@ _DISCREPANCY = 0.05
 diagonal entries in its row and its column."""
 _GRADIENT_DISCREPANCY = 0.02
 """The standard deviation of the discrepancy of an entry of a gradient, as a fraction of the root mean square of the
-entries, without their noise. It matters for more than 20,000 records: no law on so few atoms matches their gradients as
-closely as the noise allows, so the intervals would be too narrow, and the chains slow."""
+entries, without their noise. It matters for many records: no law on so few atoms matches their gradients as closely as
+the noise allows, and the chains would be slow."""
 _SMALLEST_EFFECT = 0.5
 """A combination of Hessian entries is left out if n times the norm of its function of the atoms is below this many
 noise standard deviations. The norm of the weights is about 0.1, so such a combination hardly tells laws apart."""

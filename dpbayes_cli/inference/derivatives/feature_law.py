@@ -36,7 +36,7 @@ class FeatureLaw:
 
     The parameters are, in this order: the slope, log precision and skewness of each principal component of the numbers;
     the log weight of each level; the interaction of each pair of components or levels of different features. Numbers
-    are standardized by the base law of the atoms, and u are the principal components under its correlations, with
+    have scores under the base law of the atoms, and u are their principal components under its correlations, with
     variance 1: few matrices of interactions belong to no normal law, however strongly numbers are correlated. An atom
     has the log weight
 
@@ -49,7 +49,7 @@ class FeatureLaw:
 
     Attributes:
         statistics: what the natural parameters multiply, shape (n_statistics, n_atoms).
-        log_base: the log density of each atom in the base law, shape (n_atoms,).
+        log_base: see ``FeatureAtoms``, shape (n_atoms,).
         n_numbers, n_levels: the number of numbers and of level weights.
         prior_means, prior_sds: of the parameters, shape (n_parameters,).
     """
