@@ -13,7 +13,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.workflow.expectation import Estimated, ExpectedInterval, quantile_with_interval
+from dpbayes_cli.workflow.expectation import Estimated, Expectation, ExpectedInterval, quantile_with_interval
 from dpbayes_cli.workflow.planning import SimulationEffort, plan_mechanism, simulation_of
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.simulated_coefficients import chain_law
@@ -188,3 +188,15 @@ def test_an_interval_is_surely_worthless_if_even_the_low_end_of_its_width_is_tha
     assert unsure.is_worthless
     assert not unsure.is_surely_worthless
     assert sure.is_surely_worthless
+
+
+def test_an_answer_of_a_regression_that_is_worth_nothing_is_told_under_the_default_prior() -> None:
+    domain = {"target": {"column": "y", "values": ["0", "1"]}, "features": FEATURES}
+    stated = {"model": "logistic-regression", "domain": domain}
+    worthless = []
+    for epsilon in ("0.02", "3"):
+        spec = build_spec({**stated, "privacy": {"epsilon": epsilon, "delta": "1e-6"}})
+        simulation = simulation_of(price(spec, 300), 300, 1)
+        expected = Expectation.of(simulation, simulation.run(8))
+        worthless.append([interval.is_worthless for interval in expected.intervals.values()][1:])
+    assert worthless == [[True, True], [False, False]]

@@ -1,20 +1,27 @@
-"""Priors of regression coefficients: a normal law with any covariance, or independent Student-t or Laplace laws."""
+"""Priors of regression coefficients: a normal law with any covariance, or independent Student-t or Laplace laws.
+
+The scale of a coefficient may refer to the standard deviation of its column, which is not known beforehand.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.design import Design
 
 LawName = Literal["normal", "student-t", "laplace"]
 _KINK = 0.01
 """The absolute value in the Laplace density is smoothed within about this many scales of its kink."""
+_LEAST_SD = 0.2
+"""The variance of a column is increased by the square of this, a tenth of the range between the bounds of a number.
+Otherwise priors would be very wide where the noise hides the standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,9 @@ class CoefficientLaw:
         freedom: the degrees of freedom of Student-t laws.
         correlations: the correlation matrix of a normal law; empty for independent coefficients.
         tau: the precision of every coefficient, if they are independent and normal with mean 0.
+        per_sd: whether the scale of each coefficient is divided by the standard deviation of its column; empty if none
+            is. Then the law is known only ``at`` given standard deviations, but for locations and other quantiles.
+        about_zero: whether standard deviations are about 0, because the design does not tell the means.
     """
 
     means: tuple[float, ...]
@@ -37,11 +47,50 @@ class CoefficientLaw:
     freedom: float = 4.0
     correlations: tuple[tuple[float, ...], ...] = ()
     tau: float | None = None
+    per_sd: tuple[bool, ...] = ()
+    about_zero: bool = False
 
     @classmethod
     def common(cls, width: int, tau: float) -> Self:
         """Return independent normal laws with mean 0 and precision tau."""
         return cls((0.0,) * width, (tau**-0.5,) * width, tau=tau)
+
+    def at(self, sds: Floats) -> CoefficientLaw:
+        """Return the law given the standard deviations of the columns, shape (width,)."""
+        if not self.per_sd:
+            return self
+        scales = np.where(self.per_sd, self.scales / sds, self.scales)
+        return replace(self, scales=tuple(scales.tolist()), per_sd=())
+
+    def given(self, rows: Any) -> CoefficientLaw:
+        """Return the law given the rows of the design, shape (n, width), which may be sparse."""
+        if not self.per_sd:
+            return self
+        means, squares = (np.asarray(each.mean(axis=0)) for each in (rows, rows * rows))
+        return self.at(self.sds(means, squares))
+
+    def sds(self, means: Floats, squares: Floats) -> Floats:
+        """Return the standard deviations to which scales refer, given means and mean squares of the columns."""
+        return np.asarray(np.sqrt(np.maximum(squares - (not self.about_zero) * means**2, 0.0) + _LEAST_SD**2))
+
+    @cached_property
+    def of_effects(self) -> CoefficientLaw:
+        """The law of the coefficients times the standard deviations to which their scales refer."""
+        return replace(self, per_sd=())
+
+    @property
+    def wider(self) -> str:
+        """The key of a prior with twice the scale."""
+        if self.tau is not None:
+            return f"precision={self.tau / 4.0:.3g}"
+        own = [scale for scale, each in zip(self.scales, self.per_sd, strict=True) if each] if self.per_sd else []
+        return f"effect={2.0 * max(own):.3g}" if own else f"spread={2.0 * max(self.scales):.3g}"
+
+    @cached_property
+    def _known_scales(self) -> Floats:
+        if self.per_sd:
+            raise ValueError("the scales depend on standard deviations that are not known")
+        return np.array(self.scales)
 
     @cached_property
     def location(self) -> Floats:
@@ -51,7 +100,7 @@ class CoefficientLaw:
     @cached_property
     def precision(self) -> Floats:
         """The inverse of the covariance of the normal law with these scales, shape (width, width)."""
-        scales = np.array(self.scales)
+        scales = self._known_scales
         if not self.correlations:
             return np.diag(scales**-2.0)
         return np.asarray(np.linalg.inv(np.array(self.correlations)) / np.outer(scales, scales))
@@ -59,8 +108,18 @@ class CoefficientLaw:
     @property
     def covariance(self) -> Floats:
         """The covariance, shape (width, width); of Student-t laws with at most 2 degrees of freedom that of 2.1."""
+        return np.asarray(self._spread**2 * np.linalg.inv(self.precision))
+
+    @property
+    def as_normal(self) -> CoefficientLaw:
+        """The normal law with this covariance."""
+        return replace(self, name="normal", scales=tuple(self._spread * scale for scale in self.scales))
+
+    @property
+    def _spread(self) -> float:
+        """How many scales the standard deviation is."""
         factor = {"normal": 1.0, "laplace": 2.0}.get(self.name) or 1.0 + 2.0 / max(self.freedom - 2.0, 0.1)
-        return np.asarray(factor * np.linalg.inv(self.precision))
+        return float(factor**0.5)
 
     @property
     def is_normal(self) -> bool:
@@ -73,7 +132,7 @@ class CoefficientLaw:
         if self.is_normal:
             pulled = away @ self.precision
             return -0.5 * (pulled * away).sum(axis=1), -pulled
-        scales = np.array(self.scales)
+        scales = self._known_scales
         z = away / scales
         if self.name == "student-t":
             value = -0.5 * (self.freedom + 1.0) * np.log1p(z**2 / self.freedom).sum(axis=1)
@@ -86,12 +145,12 @@ class CoefficientLaw:
 
         Source: Andrews and Mallows 1974 (scale mixtures of normal laws).
         """
-        z = (beta - self.location) / np.array(self.scales)
+        z = (beta - self.location) / self._known_scales
         if self.name == "student-t":
             shares = rng.gamma(0.5 * (self.freedom + 1.0), 2.0 / (self.freedom + z**2))
         else:
             shares = rng.wald(1.0 / np.maximum(np.abs(z), 1e-6), 1.0)
-        return np.asarray(shares / np.array(self.scales) ** 2)
+        return np.asarray(shares / self._known_scales**2)
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Return draws, shape (size, width)."""
@@ -100,10 +159,10 @@ class CoefficientLaw:
             root = np.linalg.cholesky(np.linalg.inv(self.precision))
             return np.asarray(self.location + rng.standard_normal(shape) @ root.T)
         standard = rng.laplace(size=shape) if self.name == "laplace" else rng.standard_t(self.freedom, shape)
-        return np.asarray(self.location + standard * np.array(self.scales))
+        return np.asarray(self.location + standard * self._known_scales)
 
     def quantiles(self, levels: Floats) -> Floats:
-        """Return quantiles of each coefficient, shape (width, n_levels)."""
+        """Return quantiles of each coefficient, shape (width, n_levels); NaN if a standard deviation is not known."""
         from scipy.special import ndtri, stdtrit
 
         if self.is_normal:
@@ -112,7 +171,8 @@ class CoefficientLaw:
             standard = np.asarray(stdtrit(self.freedom, levels))
         else:
             standard = np.asarray(-np.sign(levels - 0.5) * np.log1p(-2.0 * np.abs(levels - 0.5)))
-        return np.asarray(self.location[:, None] + np.array(self.scales)[:, None] * standard)
+        scales = np.where(self.per_sd, np.nan, self.scales) if self.per_sd else np.array(self.scales)
+        return np.asarray(self.location[:, None] + scales[:, None] * standard)
 
 
 class HasCoefficients:
@@ -129,3 +189,14 @@ class HasCoefficients:
     """Whether estimates converge to the coefficients from which records are simulated."""
     accepts_posteriors: ClassVar[bool] = False
     """Whether the prior may be the posterior of another release of the same regression."""
+
+    @abstractmethod
+    def simulated_features(self, n_records: int, rng: np.random.Generator) -> Integers:
+        """Draw codes of the features from a law that is drawn, too, shape (n_records, n_features)."""
+
+    @abstractmethod
+    def simulated_targets(self, scores: Floats, rng: np.random.Generator) -> Integers:
+        """Draw a code of the target for each linear predictor, shape (n_records,).
+
+        Their law is proportional to exp(-loss), unless the model has probabilities of classes.
+        """

@@ -136,6 +136,19 @@ class Design:
         return (*([INTERCEPT] if self.intercept else []), *names)
 
     @cached_property
+    def ones(self) -> Floats:
+        """A combination of columns that is 1 in every row, shape (width,); zeros if none is known."""
+        ones, first = np.zeros(self.width), int(self.intercept)
+        ones[:first] = 1.0
+        texts = not self.intercept and self.radius == self.largest  # indicators are clipped otherwise
+        for feature in self.features:
+            if texts and not isinstance(feature.column, NumericColumn):
+                ones[first : first + len(feature.names)] = 1.0
+                break
+            first += len(feature.names)
+        return ones
+
+    @cached_property
     def contrasts(self) -> tuple[Contrast, ...]:
         """The changes whose effects a result states; texts are compared with their first value.
 

@@ -31,6 +31,7 @@ from dpbayes_cli.experiments.regression_accuracy import (
 from dpbayes_cli.experiments.study import COMPLETE, plan_release
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly
+from dpbayes_cli.inference.derivatives.posterior_mode import plug_in
 
 
 class LinearTask(FileTask):
@@ -95,14 +96,9 @@ def _ordinary(numbers: Floats) -> tuple[Floats, Floats]:
 class LogisticTask(FileTask):
     """The coefficients of a logistic regression, for features that are scaled by their public bounds."""
 
-    @property
-    def precision(self) -> float:
-        """The prior precision of a coefficient: features are numbers, so that all coefficients have the same prior."""
-        return float(self.model.prior.scales[0] ** -2.0)
-
     @cached_property
     def truth(self) -> Floats:
-        return exact_coefficients(self.model, self.population, self.precision)
+        return exact_coefficients(self.model, self.population)
 
     def apply(self, method: str, trials: Sequence[Trial], release: Release, rng: np.random.Generator) -> list[Scored]:
         noise = release.noise()
@@ -118,11 +114,9 @@ class LogisticTask(FileTask):
             beta = peers.objective_perturbation(x, y, float(release.epsilon), norm, random_state(rng))
         elif method == "non-private":
             x, _ = dense_rows(model, trial.records)
-            beta = exact_coefficients(model, trial.records, self.precision)
+            beta = exact_coefficients(model, trial.records)
             p = expit(x @ beta)
-            ends = around(
-                beta, np.diag(np.linalg.inv((x.T * (p * (1.0 - p))) @ x + self.precision * np.eye(len(beta))))
-            )
+            ends = around(beta, np.diag(np.linalg.inv((x.T * (p * (1.0 - p))) @ x + model.prior.given(x).precision)))
         else:
             cost = {"epsilon": release.epsilon, "delta": release.delta}
             step = plan_release("noisy-newton", model, POLICY, self.n, **cost).final_step
@@ -130,12 +124,9 @@ class LogisticTask(FileTask):
             if method == "noisy-newton":
                 draws = draw_roughly(seen, self.n_draws, rng)
                 beta, ends = draws.mean(axis=0), quantiles(draws)
-            else:  # the derivatives of the last round are taken for exact, without negative curvature
-                curvature, axes = np.linalg.eigh(seen.hessians[-1])
-                inverse = (axes / (np.maximum(curvature, 0.0) + self.precision)) @ axes.T
-                point = seen.points[-1]
-                beta = point + inverse @ (seen.gradients[-1] - self.precision * point)
-                ends = around(beta, np.diag(inverse))
+            else:
+                beta, covariance = plug_in(seen)
+                ends = around(beta, np.diag(covariance))
         x, y = dense_rows(model, trial.test)
         likely = expit(x @ (beta[None] if draws is None else draws).T).mean(axis=1)
         return Scored(beta, ends, *class_scores(likely, y))

@@ -28,7 +28,6 @@ from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, 
 from dpbayes_cli.experiments.study import DROPPED, SimulatedStudy, plan_release, with_errors
 from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly
 from dpbayes_cli.mechanisms.noisy_newton import rounds
-from dpbayes_cli.models.logistic_regression import LogisticRegression
 from dpbayes_cli.spec.convert_section import Exact
 from dpbayes_cli.spec.release_spec import build_spec
 
@@ -57,11 +56,6 @@ class AccuracyCase(ClassCase, frozen=True, kw_only=True):
     precision: Annotated[
         Positive | None, Meta(description="prior precision of every coefficient [the default prior]")
     ] = None
-
-    @property
-    def reference_precision(self) -> float:
-        """The prior precision of the non-private coefficients."""
-        return self.precision or LogisticRegression.default_spread**-2.0
 
     def model(self, mechanism: str = "noisy-newton") -> ConvexLossModel:
         """Return the model of a release; mechanisms have different default priors."""
@@ -98,8 +92,8 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
     derivatives, by chains that end at the stated number of draws, converged or not. `gibbs-posterior`: one draw of
     a private Langevin chain of the same cost. `diffprivlib`: objective perturbation as in the library of this name,
     with the pure guarantee epsilon (it has no delta) and the regularization that is its default. `non-private`: the
-    most probable coefficients given the exact records and normal priors of standard deviation 5, unless the case
-    states a precision. The private methods have their default priors.
+    most probable coefficients given the exact records and the prior of `noisy-newton`. The private methods have their
+    default priors, unless the case states a precision.
 
     Source: Chaudhuri, Monteleoni and Sarwate 2011 (objective perturbation).
     """
@@ -155,7 +149,7 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
             x, y = dense_rows(model, test)
             right = fit.probabilities(x)
             likely = np.clip(np.where(y > 0.5, right, 1.0 - right), 1e-12, 1.0)
-            exact = exact_coefficients(model, train, case.reference_precision)
+            exact = exact_coefficients(model, train)
             error = np.sqrt(np.square(fit.draws.mean(axis=0) - exact).mean())
             commonest = train[:, -1].mean() > 0.5
             accuracy = ((right > 0.5) == (y > 0.5)).mean()
@@ -173,7 +167,7 @@ class RegressionAccuracy(SimulatedStudy, frozen=True, kw_only=True):
     def _fit(self, point: GridPoint, case: AccuracyCase, train: Integers, rng: np.random.Generator) -> Fit:
         method, model, n = point["method"], case.model(), len(train)
         if method == "non-private":
-            return Fit(exact_coefficients(model, train, case.reference_precision)[None])
+            return Fit(exact_coefficients(model, train)[None])
         if method == _PEER:
             x, y = dense_rows(model, train)
             norm = float(np.sqrt(model.design.radius**2 + model.design.intercept))
@@ -217,10 +211,11 @@ def dense_rows(model: ConvexLossModel, codes: Integers) -> tuple[Floats, Floats]
     return rows.toarray() if hasattr(rows, "toarray") else rows, codes[:, -1].astype(np.float64)
 
 
-def exact_coefficients(model: ConvexLossModel, codes: Integers, precision: float) -> Floats:
-    """Return the most probable coefficients given exact records and normal priors, shape (width,)."""
+def exact_coefficients(model: ConvexLossModel, codes: Integers) -> Floats:
+    """Return the most probable coefficients given exact records and the model's prior, shape (width,)."""
     x, y = dense_rows(model, codes)
-    return np.asarray(mode_of(LogisticPosterior(x[None], y[None], LogisticLaw(1.0, precision)))[0])
+    scales = np.array(model.prior.given(x).scales)
+    return np.asarray(scales * mode_of(LogisticPosterior((x * scales)[None], y[None], LogisticLaw(1.0, 1.0)))[0])
 
 
 def _nearer(name: str, own: Results) -> Iterator[Claim]:
@@ -241,8 +236,8 @@ def _nearer(name: str, own: Results) -> Iterator[Claim]:
             max(ratios.values()) <= limit,
             "ratio of the errors: "
             + "; ".join(f"{value:.3f} at epsilon {epsilon}" for epsilon, value in ratios.items()),
-            "Where the noise hides much, both estimates are mainly those of their priors. The prior of `noisy-newton` "
-            "is wide, so that intervals hold large coefficients; of many features, it expects large effects together.",
+            "Where the noise hides much, both estimates are mainly those of their priors, and that of `noisy-newton` "
+            "is the wider one. In a wide design, the noise hides how columns are correlated.",
         )
 
 

@@ -120,7 +120,7 @@ class NoisyNewton(Mechanism):
         largest = stated_mu(stated)  # refuses a second cost beside mu
         mu = _DOWN.create_decimal(Decimal(largest * BELOW_TARGET)) if stated.mu is None else stated.mu
         step = _step(rows, GaussianDP(mu), n_records)
-        warnings = known_miscalibration(rows.design, rows.loss)
+        warnings = known_miscalibration(rows.design)
         return Plan((step,), step.guarantee, {"mu": float(mu)}, warnings=warnings)
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:

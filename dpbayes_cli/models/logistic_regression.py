@@ -19,7 +19,7 @@ class LogisticDomain(ClassDomain, frozen=True, kw_only=True):
 
 
 class LogisticPrior(StatedPrior, frozen=True, kw_only=True):
-    """By default normal with standard deviation 5 for numbers and the intercept beside them, and 1 for texts."""
+    """By default normal; see ``effect``. The effect of a standard deviation of a number has standard deviation 1.5."""
 
 
 class LogisticRegression(CurvedClassModel):
@@ -39,8 +39,9 @@ class LogisticRegression(CurvedClassModel):
         "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most c^2 / 4.",
         assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "
         "a public norm. Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By "
-        "default their priors are normal with mean 0 and standard deviation 5 for numbers and the intercept beside "
-        "them, and 1 for texts; with mechanisms that release draws, 1 for all.",
+        "default their priors are normal with mean 0. Their standard deviations are 1.5 for the effect of one standard "
+        "deviation of a number, 1 for texts, and 4.5 for the intercept (1 without numbers); with mechanisms that "
+        "release draws, 1 for all coefficients.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
         corrections="With an intercept, the Lipschitz constant of the loss is L = sqrt(1 + norm^2); the papers state L "
         "= norm.",

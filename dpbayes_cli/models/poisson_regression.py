@@ -37,7 +37,7 @@ class PoissonDomain(CountDomain, frozen=True, kw_only=True):
 
 
 class PoissonPrior(StatedPrior, frozen=True, kw_only=True):
-    """By default normal with standard deviation 1.5 for numbers, 1 for texts, 3 for the intercept beside numbers."""
+    """By default normal; see ``effect``. The effect of a standard deviation of a number has standard deviation 0.45."""
 
 
 class PoissonRegression(CurvedLossModel):
@@ -62,8 +62,9 @@ class PoissonRegression(CurvedLossModel):
         assumptions="Counts have a public bound, numbers have public bounds, and texts have public lists of values. "
         "Given the features, a count is Poisson before it is clamped; if counts vary more, intervals are too narrow. "
         "Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By default their "
-        "priors are normal with standard deviation 1.5 for numbers, 1 for texts, and 3 for the intercept (2 without "
-        "numbers); the mean of the intercept is log(bound / 4), that of other coefficients 0.",
+        "priors are normal. Their standard deviations are 0.45 for the effect of one standard deviation of a number, 1 "
+        "for texts, and 2.7 for the intercept (2 without numbers); the mean of the intercept is log(bound / 4), that "
+        "of other coefficients 0.",
         source="Wedderburn 1974 (quasi-likelihood).",
         corrections="The mean of clamped counts takes the place of exp(x'w), so that clamping causes no bias. With "
         "another link, gradients would have to be clipped, and clipping has a bias that depends on the data.",
@@ -73,7 +74,8 @@ class PoissonRegression(CurvedLossModel):
     prior_type: ClassVar[type[Section]] = PoissonPrior
     first_spec: ClassVar[Mapping[str, str]] = COUNT_SPEC
     examples: ClassVar[tuple[Example, ...]] = (count_example(), count_example(norm=0.5, intercept=False))
-    default_spread: ClassVar[float] = 1.5
+    default_effect: ClassVar[float] = 0.45
+    intercept_factor: ClassVar[float] = 2.0
     ratio: ClassVar[str] = "rate ratio"
 
     target: NumericColumn

@@ -34,7 +34,7 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
 
 
 class ProbitPrior(StatedPrior, frozen=True, kw_only=True):
-    """By default normal with standard deviation 3 for numbers and the intercept beside them, and 1 for texts."""
+    """By default normal; see ``effect``. The effect of a standard deviation of a number has standard deviation 0.9."""
 
 
 class ProbitRegression(CurvedClassModel):
@@ -56,8 +56,9 @@ class ProbitRegression(CurvedClassModel):
         "c^2 = 0.399 * c^2.",
         assumptions="The assumptions of logistic-regression apply, with the probit mean function Phi. The log "
         "likelihood is replaced by the canonical pseudo-likelihood y * t - A(t), where t is the linear predictor and "
-        "A(t) = t * Phi(t) + phi(t); both have the mean function Phi. The default priors have the standard "
-        "deviation 3 for numbers and the intercept beside them, and 1 for texts.",
+        "A(t) = t * Phi(t) + phi(t); both have the mean function Phi. The standard deviations of the "
+        "default priors are 0.9 for the effect of one standard deviation of a number, 1 for texts, and 2.7 for the "
+        "intercept (1 without numbers).",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
         "canonical form. The log likelihoods of probit and complementary log-log models have unbounded gradients and "
@@ -67,5 +68,5 @@ class ProbitRegression(CurvedClassModel):
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
     prior_type: ClassVar[type[Section]] = ProbitPrior
-    default_spread: ClassVar[float] = 3.0
+    default_effect: ClassVar[float] = 0.9
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)

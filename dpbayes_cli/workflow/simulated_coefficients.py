@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import Loss
 from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
+from dpbayes_cli.inference.derivatives.first_round import without_data
 from dpbayes_cli.inference.derivatives.infer_derivatives import normal_approximation
 from dpbayes_cli.mechanisms.noisy_newton import rounds
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
@@ -60,15 +61,22 @@ class CoefficientSimulation(Simulation):
         has_likelihood = require_type(self.model, HasCoefficients).has_likelihood
         return replace(laws, scores=scores, errors=errors if has_likelihood else laws.errors)
 
+    def prior_widths(self) -> Floats:
+        """See ``Simulation``; a prior that refers to standard deviations is that of a release that tells nothing."""
+        prior = without_data(require_type(self.model, HasCoefficients).prior)
+        return np.asarray(np.diff(prior.quantiles(np.array([0.05, 0.95])), axis=1)[:, 0])
+
     def _release(self, drawn_from: CoefficientLaw) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the standard deviations with and without privacy, the scores of predictions, and the errors."""
         step, size = self.planned.plan.final_step, min(self.n_records, _MAX_RECORDS)
-        prior = require_type(self.model, HasCoefficients).prior
+        model = require_type(self.model, HasCoefficients)
         rows = require_type(step.rows, DesignRows)
         is_wide = leaves_out_one_class(self.asked, drawn_from)
         for _ in range(_MAX_TRIES):
-            truth = drawn_from.draw(1, self.data_rng)[0]
-            both = cast("Integers", self.model.simulated_records(truth.tolist(), size + TESTED, self.data_rng))
+            features = model.simulated_features(size + TESTED, self.data_rng)
+            x = model.design.rows(features)
+            truth = drawn_from.given(x).draw(1, self.data_rng)[0]
+            both = np.column_stack([features, model.simulated_targets(x @ truth, self.data_rng)])
             commonest = np.bincount(both[:, -1]).max()
             if commonest <= COMMONEST * len(both) or not is_wide:
                 break
@@ -77,7 +85,7 @@ class CoefficientSimulation(Simulation):
         records.take(codes)
         ((x, y),) = records.blocks
         mean, factor, loss = self._released(step, rows, codes, (x, y))
-        mode, curvature = _mode_and_curvature(loss, x, y, self.n_records / size, prior)
+        mode, curvature = _mode_and_curvature(loss, x, y, self.n_records / size, model.prior.as_normal.given(x))
         plain_factor = np.linalg.cholesky(np.linalg.inv(curvature))
         drawn, exact = (
             center + self.release_rng.normal(size=(k, root.shape[1])) @ root.T
@@ -136,7 +144,8 @@ class DerivativeSimulation(CoefficientSimulation):
 
         values, points = rounds(step, stated, public, derivatives, add_noise)
         seen = stated.observation(values, step.noise.scales(len(values)), points, public)
-        return *normal_approximation(seen), stated.loss
+        # at the kink of a Laplace law, the curvature says nothing about its width
+        return *normal_approximation(replace(seen, prior=seen.prior.as_normal)), stated.loss
 
 
 def _effects(design: Design) -> Floats:

@@ -51,3 +51,14 @@ def test_a_correlated_normal_law_has_its_covariance() -> None:
     value, gradient = law.log_density(np.array([[1.0, 2.0]]))
     assert value == pytest.approx([-0.5 * np.array([1.0, 2.0]) @ law.precision @ [1.0, 2.0]])
     assert gradient[0] == pytest.approx(-law.precision @ [1.0, 2.0])
+
+
+def test_a_scale_per_standard_deviation_is_larger_if_bounds_are_wide() -> None:
+    law = CoefficientLaw((0.0, 0.0, 1.0), (5.0, 1.0, 1.25), per_sd=(False, False, True))
+    assert np.isfinite(law.quantiles(np.array([0.05]))[:, 0]).tolist() == [True, True, False]
+    rng = np.random.default_rng(1)
+    narrow = np.stack([np.ones(500), rng.random(500) < 0.3, rng.uniform(-0.5, 0.8, 500)], axis=1)
+    wide = narrow * [1.0, 1.0, 0.5]  # the same numbers between bounds that are twice as far apart
+    scales = np.array([law.given(rows).scales for rows in (narrow, wide)])
+    assert scales[:, 2] == pytest.approx([1.25 / np.hypot(each[:, 2].std(), 0.2) for each in (narrow, wide)])
+    assert (scales[:, :2] == [5.0, 1.0]).all()

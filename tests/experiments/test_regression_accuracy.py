@@ -42,7 +42,7 @@ def test_without_noise_the_posterior_is_that_of_the_exact_records(records: Path)
     seen = regression_accuracy.release_derivatives(step, codes, rng)
     draws = draw_roughly(seen, 4000, rng)
     x = model.design.rows(codes[:, :-1])
-    exact = regression_accuracy.exact_coefficients(model, codes, case.reference_precision)
+    exact = regression_accuracy.exact_coefficients(model, codes)
     weight = expit(x @ exact) * (1.0 - expit(x @ exact))
     sd = np.sqrt(np.diag(np.linalg.inv((x.T * weight) @ x + np.eye(len(exact)))))
     assert np.abs((draws.mean(axis=0) - exact) / sd).max() < 0.2

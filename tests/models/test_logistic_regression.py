@@ -12,15 +12,17 @@ from tests.plans import model_of
 
 def test_predictions_are_probabilities_without_a_caution() -> None:
     model = model_of("logistic-regression", CLASS)
-    assert (model.loss, model.prior.scales, predictor_of(model).note) == (LogisticLoss(), (5.0, 5.0), "")
+    assert (model.loss, model.prior.scales, predictor_of(model).note) == (LogisticLoss(), (4.5, 1.5), "")
 
 
-def test_the_default_prior_is_wide_for_numbers_and_keeps_what_is_stated() -> None:
+def test_the_default_prior_refers_to_numbers_and_keeps_what_is_stated() -> None:
     texts = {**CLASS, "features": {"t": {"values": ["u", "v"]}}}
     assert model_of("logistic-regression", texts).prior.scales == (1.0, 1.0, 1.0)
     stated = model_of("logistic-regression", CLASS, {"precision": 4.0}).prior
     assert (stated.scales, stated.tau) == ((0.5, 0.5), 4.0)
+    beside = model_of("logistic-regression", CLASS, {"effect": 2.0, "scale": {"x": 4.0}}).prior
+    assert (beside.scales, beside.per_sd) == ((6.0, 4.0), ())
     related = {"spread": 3.0, "correlations": [[1.0, 0.5], [0.5, 1.0]]}
     assert model_of("logistic-regression", CLASS, related).prior.scales == (3.0, 3.0)
-    with pytest.raises(msgspec.ValidationError, match="not both"):
+    with pytest.raises(msgspec.ValidationError, match="one of"):
         model_of("logistic-regression", CLASS, {"precision": 1.0, "spread": 1.0})

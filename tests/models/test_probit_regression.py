@@ -12,7 +12,7 @@ from tests.plans import model_of
 
 def test_the_loss_is_canonical_and_predictions_need_no_caution() -> None:
     model = model_of("probit-regression", CLASS)
-    assert (model.loss, model.prior.scales, predictor_of(model).note) == (ProbitLoss(), (3.0, 3.0), "")
+    assert (model.loss, model.prior.scales, predictor_of(model).note) == (ProbitLoss(), (2.7, 0.9), "")
 
 
 def test_the_likelihood_of_probit_regression_itself_is_refused() -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import msgspec
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.files import chosen_in
+from dpbayes_cli.bundle.files import chosen_in, payload_of
 from dpbayes_cli.bundle.stated_request import spec_of
+from dpbayes_cli.core.coefficient_law import HasCoefficients
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import fields_of
-from dpbayes_cli.core.registry import model_type
-from dpbayes_cli.core.section import Section
+from dpbayes_cli.core.registry import mechanism_type, model_type
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.spec.version_1 import former_prior
 
@@ -26,7 +28,7 @@ def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) 
 
     If draws or estimates were released, no parameter has an entry, because their mechanism may restrict the prior.
     """
-    quantiles = None if document.draws else model.prior_quantiles(np.asarray(tails))
+    quantiles = None if document.draws else _given_release(document, model).prior_quantiles(np.asarray(tails))
     if quantiles is None:
         return {}
     named = zip(model.parameters, quantiles, strict=True)
@@ -38,13 +40,27 @@ def prior_densities(document: ReleaseDocument, model: Model) -> dict[str, tuple[
     if document.draws:
         return {}
     levels = np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]
-    quantiles = model.prior_quantiles(levels)
+    quantiles = _given_release(document, model).prior_quantiles(levels)
     densities = {}
     for name, q in zip(model.parameters, () if quantiles is None else quantiles, strict=quantiles is not None):
         steps = np.diff(q)
         if np.isfinite(q).all() and (steps > 0).all():
             densities[name] = (q[:-1] + steps / 2.0, np.diff(levels) / steps)
     return densities
+
+
+def _given_release(document: ReleaseDocument, model: Model) -> Model:
+    """Return the model; a prior that refers to standard deviations of columns is that of guesses from the release."""
+    if not (isinstance(model, HasCoefficients) and model.prior.per_sd):
+        return model
+    from dpbayes_cli.core.noisy_observation import NoisyDerivatives
+    from dpbayes_cli.inference.derivatives.first_round import guess_sds
+
+    spec, released = spec_of(document), payload_of(document)
+    observed = (released.values, released.noise, document.n_records, released.points)
+    observation = mechanism_type(spec.mechanism)().observation(model, spec.policy, *observed)
+    prior = model.prior.at(guess_sds(require_type(observation, NoisyDerivatives)))
+    return cast("Model", replace(model, prior=prior))  # type: ignore[type-var]
 
 
 def prior_text(document: ReleaseDocument) -> str:

@@ -7,9 +7,9 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
+from dpbayes_cli.inference.derivatives.first_round import guess_sds
 
 _MAX_DRAWS = 1000
-_WIDER_PRIOR = "dpbayes infer BUNDLE --prior spread=10 (of a text: scale.NAME=3)"
 _FAR = 1.645
 """An estimate is told if it is so many standard deviations of its prior away from the prior's location."""
 _UNKNOWN_SHARE = 0.5
@@ -53,7 +53,7 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         beta: draws of the coefficients, shape (n_draws, width).
         without_noise: their covariance without noise, shape (width, width).
     """
-    prior = observation.prior
+    prior = observation.prior.at(guess_sds(observation))
     unknown, hidden, shrunk, has_numbers = [], [], [], False
     for contrast in observation.design.contrasts:
         effects, variance = contrast.of_coefficients(beta), contrast.variance(prior.covariance)
@@ -64,7 +64,7 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
             has_numbers |= contrast.lowered is None
         elif abs(float(effects.mean() - contrast.of_coefficients(prior.location))) > _FAR * variance**0.5:
             shrunk.append(contrast.name)
-    warnings = []
+    warnings, wider = [], f"dpbayes infer BUNDLE --prior {observation.prior.wider} (of a text: scale.NAME=3)"
     if unknown:
         warnings.append(
             f"even without noise, the records would say little about {', '.join(unknown)}: the value is rare, other "
@@ -76,12 +76,12 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         warnings.append(
             f"the noise hides most of what the records say about {', '.join(hidden)}: intervals are mainly those of "
             f"the prior, which may exclude a large effect. {remedy} would tell more; a wider prior shows what the "
-            f"release itself tells, at no cost: {_WIDER_PRIOR}"
+            f"release itself tells, at no cost: {wider}"
         )
     if shrunk:
         warnings.append(
             f"the estimate of {', '.join(shrunk)} is outside the 90 % interval of its prior, which draws it toward "
             "the middle of the prior, so that the interval may exclude the true effect. To see a wider prior, at no "
-            f"cost: {_WIDER_PRIOR}"
+            f"cost: {wider}"
         )
     return tuple(warnings)

@@ -52,6 +52,7 @@ class DerivativeDensity:
         x, loss = atoms.rows, observation.loss
         self._rows, self._columns = np.triu_indices(self.width)
         self._products = x[:, self._rows] * x[:, self._columns]
+        self._powers = np.concatenate([x, x**2], axis=1)
         self._doubled = np.where(self._rows == self._columns, 1.0, 2.0)
         predictors = x @ observation.points.T
         means = loss.mean(predictors)
@@ -121,8 +122,8 @@ class DerivativeDensity:
         """Return log densities and gradients for parameters of shape (n, size)."""
         observation, x = self.observation, self.atoms.rows
         law, beta, count = self.parts(parameters)
-        value, gradient = self._prior(law, beta)
         weights = self.law.weights(law)
+        value, gradient, by_weight = self._prior(law, beta, weights)
         squares = (weights**2).sum(axis=1)
         excess = np.maximum(np.log(squares * weights.shape[1] * _LEAST_ATOMS), 0.0) / _SPREAD_SD**2
         value -= 0.5 * (excess * _SPREAD_SD) ** 2
@@ -134,7 +135,7 @@ class DerivativeDensity:
         means = weights @ self._functions
         scaled = self._observed - n * means
         value -= 0.5 * (scaled**2).sum(axis=1)
-        by_weight = n * (scaled @ self._functions.T) - (2.0 * excess / squares)[:, None] * weights
+        by_weight += n * (scaled @ self._functions.T) - (2.0 * excess / squares)[:, None] * weights
         by_n = (scaled * means).sum(axis=1)
         # the gradients: their precision-weighted mean holds the score, and the differences from it hold the noise alone
         predictors = beta @ x.T
@@ -164,11 +165,24 @@ class DerivativeDensity:
             gradient = np.concatenate([gradient, (by_n * slope + prior_slope)[:, None]], axis=1)
         return value, gradient
 
-    def _prior(self, law: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    def _prior(self, law: Floats, beta: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return log densities, and their gradients with respect to the parameters and to the weights."""
+        prior, by_weight = self.observation.prior, np.zeros_like(weights)
         scores = (law - self.law.prior_means) / self.law.prior_sds
-        value, slopes = self.observation.prior.log_density(beta)
+        if not prior.per_sd:
+            value, slopes = prior.log_density(beta)
+        else:  # a law of coefficients times standard deviations
+            means, squares = np.split(weights @ self._powers, 2, axis=1)
+            sds = np.where(prior.per_sd, prior.sds(means, squares), 1.0)
+            away = sds * (beta - prior.location)
+            value, slopes = prior.of_effects.log_density(prior.location + away)
+            value += np.log(sds).sum(axis=1)
+            by_variance = np.where(prior.per_sd, (1.0 + slopes * away) / (2.0 * sds**2), 0.0)
+            by_mean = np.zeros_like(means) if prior.about_zero else -2.0 * by_variance * means
+            by_weight = np.concatenate([by_mean, by_variance], axis=1) @ self._powers.T
+            slopes *= sds
         gradient = np.concatenate([-scores / self.law.prior_sds, slopes], axis=1)
-        return value - 0.5 * (scores**2).sum(axis=1), gradient
+        return value - 0.5 * (scores**2).sum(axis=1), gradient, by_weight
 
     def _symmetric(self, entries: Floats) -> Floats:
         full = np.empty((len(entries), self.width, self.width))

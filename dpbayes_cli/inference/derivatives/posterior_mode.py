@@ -11,6 +11,7 @@ from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
+from dpbayes_cli.inference.derivatives.first_round import guess_count, guess_sds, noisy_moments
 from dpbayes_cli.inference.derivatives.hamiltonian import factor_at
 from dpbayes_cli.inference.derivatives.latent_count import start_of
 
@@ -45,7 +46,7 @@ def find_mode(observation: NoisyDerivatives, *, even: bool = False, atoms: float
         even: see ``maximize``.
         atoms: by how much to multiply the usual number of atoms.
     """
-    n = _guess_count(observation)
+    n = guess_count(observation)
     base = _first_base(observation, n, even)
     n_atoms = round(atoms * (_N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS))
     mode = _mode_on(observation, base, n, None, n_atoms, even)
@@ -113,27 +114,12 @@ def plug_in(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
     hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
     curvatures, vectors = eigh(hessian)
     hessian = (vectors * np.maximum(curvatures, 0.0)) @ vectors.T
-    prior = observation.prior
+    prior = observation.prior.at(guess_sds(observation))
     covariance: Floats = np.asarray(np.linalg.inv(hessian + prior.precision))
     return covariance @ (gradient + hessian @ point + prior.precision @ prior.location), covariance
 
 
 def _first_base(observation: NoisyDerivatives, n: float, even: bool) -> BaseLaw:
     """Return a base law from the first round, where the curvature is the same for all records."""
-    curvature = n * _first_curvature(observation)
-    moments, error = observation.hessians[0] / curvature, float(observation.hessian_sds[0, 0]) / curvature
+    moments, error = noisy_moments(observation, n)
     return base_from_moments(observation.design, moments, error, even=even)
-
-
-def _guess_count(observation: NoisyDerivatives) -> float:
-    total, design, hessian = observation.total, observation.design, observation.hessians[0]
-    if total.kind == "known":
-        return float(total.n)
-    curvature = _first_curvature(observation)
-    records = float(hessian[0, 0] if design.intercept else np.trace(hessian) / design.radius**2) / curvature
-    return max(records if total.kind == "unbounded" else min(records, float(total.n)), 10.0)
-
-
-def _first_curvature(observation: NoisyDerivatives) -> float:
-    """Return the curvature of a record in the first round, whose point has the intercept alone."""
-    return float(observation.loss.curvature(observation.points[0].sum(keepdims=True))[0])

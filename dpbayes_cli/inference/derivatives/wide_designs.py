@@ -1,10 +1,12 @@
-"""Coefficients of wide designs from the last noisy gradient, given draws of the Hessian shrunk to a simple structure.
+"""Coefficients of wide designs from the last noisy gradient, given draws of the Hessian.
 
-Chains over the law of the features would be too slow for wide designs. Here the Hessian of the last round is estimated
-from all rounds, each multiplied by the ratio of traces. A priori an entry of two different features is what it would be
-if the features were independent, up to a normal error whose size is estimated; entries on the diagonal and of the
-intercept have flat priors. Given the Hessian H, the last gradient is score + H (beta - point) + noise with a score of
-variance H, so that the posterior of the coefficients beta is normal.
+Chains over the law of the features would be too slow for wide designs. Here Hessians are drawn; see ``hessian_law``.
+Given the Hessian, and so the means and the covariance of the rows x, the last gradient is
+
+    score + n E[x (mean(x'beta) - mean(x'point))] + noise,
+
+with a score of variance n E[variance(x'beta) x x']. The predictor x'beta, a sum over many columns, is taken for normal.
+The posterior of the coefficients beta is approximated by the normal law at its mode.
 
 Source: derived here.
 """
@@ -16,114 +18,113 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbayes_cli.base.eigen import eigh
-from dpbayes_cli.base.numeric import Booleans, Floats, Integers
-from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.design import Design
+from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
+from dpbayes_cli.core.losses import CurvedLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
+from dpbayes_cli.inference.derivatives.first_round import guess_count, guess_sds, noisy_moments
+from dpbayes_cli.inference.derivatives.hessian_law import hessian_law
 
 HESSIANS = 400
 """The number of Hessians for which coefficients are drawn."""
-_PROJECTIONS = 4
+_BLOCK = 40
+"""The number of Hessians that are treated together, which limits the memory."""
 _SWEEPS = 20
 """How often coefficients and the precisions of their priors are drawn in turn, under a prior that is not normal."""
-_ERROR_RANGE = 0.02, 0.5
-"""The smallest and largest error of independence, as a fraction of the roots of the diagonal."""
+_NODES, _REACH = 97, 6.0
+"""The number of equally spaced points for means over the linear predictor, and the last one in standard deviations; so
+many, because means are steep functions of a predictor that varies much."""
+_FIRST_STEPS, _STEPS, _STEP = 30, 10, 0.5
+"""The numbers of Newton steps to the first coefficients, and from these to those of each Hessian; and their size,
+because full steps may diverge."""
+_LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class IndicatorStructure:
-    """What holds for the Hessian of every data set, because the indicators of a text sum to 1 and exclude each other.
-
-    Attributes:
-        span: the orthogonal projection to the space of all rows of the design, shape (width, width).
-        zeros: which entries belong to two levels of one text.
-        levels: the columns that are indicators, if the design has an intercept; the entry of an indicator and the
-            intercept equals that on the diagonal.
-    """
-
-    span: Floats
-    zeros: Booleans
-    levels: Integers
-
-    def project(self, matrices: Floats) -> Floats:
-        """Return symmetric matrices, shape (..., width, width), moved toward those for which all this holds."""
-        for _ in range(_PROJECTIONS):
-            matrices = np.where(self.zeros, 0.0, self.span @ matrices @ self.span)
-            if len(self.levels):
-                i = self.levels
-                shared = (matrices[..., i, i] + 2.0 * matrices[..., 0, i]) / 3.0
-                matrices[..., i, i] = matrices[..., 0, i] = matrices[..., i, 0] = shared
-        return np.asarray(matrices)
-
-
-def indicator_structure(design: Design) -> IndicatorStructure:
-    """Return the structure of the Hessian; nothing is known if rows are clipped."""
-    sizes = [len(feature.names) for feature in design.features]
-    texts = [not isinstance(feature.column, NumericColumn) for feature in design.features]
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    is_level = np.repeat(texts, sizes)
-    owners = np.concatenate([[-1] if design.intercept else [], owners])
-    is_level = np.concatenate([[False] if design.intercept else [], is_level]).astype(bool)
-    width = design.width
-    if design.radius < design.largest:
-        return IndicatorStructure(np.eye(width), np.zeros((width, width), dtype=bool), np.zeros(0, dtype=np.int64))
-    zeros = (owners[:, None] == owners) & is_level[:, None] & ~np.eye(width, dtype=bool)
-    # differences of sums that are equal: of the levels of a text and of the intercept or another text
-    sums = [np.where((owners == j) & is_level, 1.0, 0.0) for j, text in enumerate(texts) if text]
-    if design.intercept:
-        sums.append(np.eye(width)[0])
-    span = np.eye(width)
-    if len(sums) > 1:
-        differences = np.linalg.qr(np.array([each - sums[-1] for each in sums[:-1]]).T)[0]
-        span -= differences @ differences.T
-    return IndicatorStructure(
-        span, zeros, np.flatnonzero(is_level) if design.intercept else np.zeros(0, dtype=np.int64)
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class HessianLaw:
-    """Independent normal laws of the entries of the Hessian of the last round, shape (width, width) each."""
+class FeatureMoments:
+    """Possible moments of the rows of the design: means, shape (n, width), and covariances, shape (n, width, width)."""
 
     means: Floats
-    sds: Floats
-    structure: IndicatorStructure
+    covariances: Floats
 
-    def draw(self, n: int, rng: np.random.Generator) -> Floats:
-        """Draw symmetric matrices, shape (n, width, width); some may have negative eigenvalues."""
-        upper = np.triu(rng.standard_normal((n, *self.means.shape)))
-        errors = self.sds * (upper + np.triu(upper, 1).transpose(0, 2, 1))
-        return np.asarray(self.means + self.structure.project(errors))
+    def sums(self, loss: CurvedLoss, beta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return means over the rows x of mean(x'beta) x, variance(x'beta) x x' and curvature(x'beta) x x'.
+
+        The rows are taken for normal, so that x is normal given x'beta.
+
+        Args:
+            beta: coefficients for each of the moments, shape (n, width).
+
+        Returns:
+            Shapes (n, width), (n, width, width) and (n, width, width).
+        """
+        nodes = np.linspace(-_REACH, _REACH, _NODES)
+        shares = np.exp(-0.5 * nodes**2)
+        shares /= shares.sum()
+        slopes = (self.covariances @ beta[:, :, None])[:, :, 0]
+        sds = np.sqrt(np.maximum((slopes * beta).sum(axis=1), _LEAST_VARIANCE))[:, None]
+        slopes /= sds
+        mean, variance, curvature, _ = loss.moments((self.means * beta).sum(axis=1)[:, None] + sds * nodes)
+        products = self.covariances + self.means[:, :, None] * self.means[:, None]
+        crossed = self.means[:, :, None] * slopes[:, None]
+        crossed += crossed.transpose(0, 2, 1)
+
+        def mean_products(values: Floats) -> Floats:
+            flat, tilted, bent = ((values @ (shares * power))[:, None, None] for power in (1.0, nodes, nodes**2 - 1.0))
+            return np.asarray(flat * products + tilted * crossed + bent * slopes[:, :, None] * slopes[:, None])
+
+        by_mean, by_slope = (mean @ (shares * power) for power in (1.0, nodes))
+        means = by_mean[:, None] * self.means + by_slope[:, None] * slopes
+        return means, mean_products(variance), mean_products(curvature)
 
 
-def hessian_law(observation: NoisyDerivatives) -> HessianLaw:
-    """Return the law of the Hessian of the last round given all noisy Hessians."""
-    sizes = np.maximum(np.trace(observation.hessians, axis1=1, axis2=2), 1e-6)
-    scales = sizes[-1] / sizes
-    scales = np.where(sizes > 4.0 * observation.hessian_sds[:, 0] * observation.design.width**0.5, scales, 0.0)
-    scales[-1] = 1.0
-    used = scales > 0.0
-    precisions = 1.0 / (scales[used] * observation.hessian_sds[used, 0]) ** 2
-    structure = indicator_structure(observation.design)
-    pooled = np.tensordot(precisions * scales[used], observation.hessians[used], 1) / precisions.sum()
-    pooled = structure.project(pooled)
-    diagonal_sd = 1.0 / precisions.sum() ** 0.5
-    width = observation.design.width
-    noise = np.full((width, width), diagonal_sd / 2.0**0.5)
-    np.fill_diagonal(noise, diagonal_sd)
-    expected, free = _independent(observation, pooled, diagonal_sd)
-    roots = np.sqrt(np.maximum(np.diag(pooled), diagonal_sd))
-    scale = np.outer(roots, roots)
-    others = ~free & ~structure.zeros
-    error = 0.0
-    if others.any():
-        excess = ((pooled - expected) ** 2 - noise**2)[others] * scale[others] ** 2
-        error = float(excess.sum() / (scale[others] ** 4).sum())
-    error = float(np.clip(max(error, 0.0) ** 0.5, *_ERROR_RANGE))
-    prior = np.where(free, np.inf, (error * scale) ** 2)
-    trust = 1.0 / (1.0 + noise**2 / prior)
-    means = np.where(free, pooled, expected + trust * (pooled - expected))
-    return HessianLaw(structure.project(means), noise * trust**0.5, structure)
+def feature_moments(observation: NoisyDerivatives, hessians: Floats) -> FeatureMoments:
+    """Return the moments to which Hessians, shape (n, width, width), are proportional.
+
+    The weight of all records, and the means, are products with the intercept or, without one, with the sum of a text's
+    indicators. Without either, the means are taken for 0.
+    """
+    ones = observation.design.ones
+    if ones.any():
+        weights = np.maximum(ones @ hessians @ ones, observation.hessian_sds[0, 0])
+        means = hessians @ ones / weights[:, None]
+    else:
+        first, _ = noisy_moments(observation, guess_count(observation))
+        weights = np.trace(hessians, axis1=1, axis2=2) / max(float(np.trace(first)), _LEAST_VARIANCE)
+        means = np.zeros(hessians.shape[:2])
+    covariances = hessians / weights[:, None, None] - means[:, :, None] * means[:, None]
+    variances, vectors = eigh(covariances)
+    variances = np.maximum(variances, 0.0)  # negative ones are errors
+    return FeatureMoments(means, vectors @ (variances[:, :, None] * vectors.transpose(0, 2, 1)))
+
+
+class _Newton:
+    """Newton's method for the coefficients given the last gradient, for each of the possible moments.
+
+    Attributes:
+        beta: the present coefficients, shape (n, width).
+        known: what the gradient tells: precisions, shape (n, width, width).
+        hessians: the expected Hessians at the coefficients, shape (n, width, width).
+    """
+
+    def __init__(self, observation: NoisyDerivatives, hessians: Floats, start: Floats) -> None:
+        self._observation, self._moments = observation, feature_moments(observation, hessians)
+        self._n = guess_count(observation)
+        shape = len(hessians), observation.design.width
+        point = np.broadcast_to(observation.points[-1], shape)
+        self._target = observation.gradients[-1] + self._n * self._moments.sums(observation.loss, point)[0]
+        self.beta = np.broadcast_to(start, shape)
+
+    def step(self, prior: CoefficientLaw, precisions: Floats) -> None:
+        """Go a share of the way to the mode of the quadratic approximation at the present coefficients."""
+        means, variances, curvatures = self._moments.sums(self._observation.loss, self.beta)
+        noise = self._observation.gradient_sds[-1] ** 2 * np.eye(self.beta.shape[1])
+        self.hessians = self._n * curvatures
+        gains = np.linalg.solve(self._n * variances + noise, self.hessians).transpose(0, 2, 1)
+        self.known = gains @ self.hessians
+        rest = gains @ (self._target - self._n * means)[:, :, None]
+        rest -= precisions @ (self.beta - prior.location)[:, :, None]
+        self.beta = self.beta + _STEP * np.linalg.solve(self.known + precisions, rest)[:, :, 0]
 
 
 def draw_coefficients(observation: NoisyDerivatives, rng: np.random.Generator, each: int = 10) -> tuple[Floats, Floats]:
@@ -131,48 +132,36 @@ def draw_coefficients(observation: NoisyDerivatives, rng: np.random.Generator, e
 
     Under a Student-t or Laplace prior, coefficients and the precisions of their priors are drawn in turn.
     """
-    hessians = hessian_law(observation).draw(HESSIANS, rng)
-    prior, width = observation.prior, observation.design.width
-    data, pull, information = _given(hessians, observation)
-    precisions = np.broadcast_to(prior.precision, data.shape)
+    law, start = hessian_law(observation), mean_coefficients(observation)
+    prior, width = observation.prior.at(guess_sds(observation)), observation.design.width
+    draws, covariance = [], np.zeros((width, width))
+    for _ in range(HESSIANS // _BLOCK):
+        newton = _Newton(observation, law.draw(_BLOCK, rng), start)
+        precisions = np.broadcast_to(prior.precision, (_BLOCK, width, width))
+        for _ in range(_STEPS):
+            newton.step(prior, precisions)
+        for _ in range(0 if prior.is_normal else _SWEEPS):
+            precisions = prior.mixing_precisions(_draw(newton, precisions, 1, rng)[0], rng)[:, :, None] * np.eye(width)
+            newton.step(prior, precisions)
+        draws.append(_draw(newton, precisions, each, rng))
+        covariance += np.linalg.inv(newton.hessians + precisions).sum(axis=0) / HESSIANS
+    return np.concatenate(draws, axis=1).reshape(-1, width), covariance
 
-    def draw(n: int) -> Floats:
-        means = np.linalg.solve(data + precisions, (pull + precisions @ prior.location)[..., None])
-        roots = np.linalg.cholesky(data + precisions).transpose(0, 2, 1)
-        return np.asarray(np.moveaxis(means + np.linalg.solve(roots, rng.standard_normal((len(data), width, n))), 2, 0))
 
-    for _ in range(0 if prior.is_normal else _SWEEPS):
-        precisions = prior.mixing_precisions(draw(1)[0], rng)[:, :, None] * np.eye(width)
-    covariance = np.linalg.inv(information + precisions).mean(axis=0)
-    return draw(each).reshape(-1, width), covariance
+def _draw(newton: _Newton, precisions: Floats, n: int, rng: np.random.Generator) -> Floats:
+    """Return draws given each of the moments, shape (n, n_moments, width)."""
+    roots = np.linalg.cholesky(newton.known + precisions).transpose(0, 2, 1)
+    steps = np.linalg.solve(roots, rng.standard_normal((*newton.beta.shape, n)))
+    return np.asarray(newton.beta + np.moveaxis(steps, 2, 0))
 
 
 def mean_coefficients(observation: NoisyDerivatives) -> Floats:
-    """Return the mean of the coefficients given the mean of the Hessian, and a normal law with the prior's scales."""
-    (data,), (pull,), _ = _given(hessian_law(observation).means[None], observation)
-    prior = observation.prior
-    return np.asarray(np.linalg.solve(data + prior.precision, pull + prior.precision @ prior.location))
+    """Return the mode of the coefficients given the mean of the Hessian, and a normal law with the prior's scales.
 
-
-def _given(hessians: Floats, observation: NoisyDerivatives) -> tuple[Floats, Floats, Floats]:
-    """Return what is known about the coefficients given Hessians, without the prior: precisions, and their product
-    with the means; and the Hessians without negative curvature."""
-    curvatures, vectors = eigh(hessians)
-    # negative eigenvalues are errors; without them the others, whose sum is known well, would be too large
-    trace, curvatures = np.maximum(curvatures.sum(axis=1), 0.0), np.maximum(curvatures, 0.0)
-    curvatures *= (trace / np.maximum(curvatures.sum(axis=1), 1e-300))[:, None]
-    trust = curvatures / (curvatures + observation.gradient_sds[-1] ** 2)
-    turned = vectors.transpose(0, 2, 1)
-    pull = trust * (turned @ observation.gradients[-1] + curvatures * (turned @ observation.points[-1]))
-    precisions = vectors @ ((curvatures * trust)[:, :, None] * turned)
-    return precisions, (vectors @ pull[..., None])[..., 0], vectors @ (curvatures[:, :, None] * turned)
-
-
-def _independent(observation: NoisyDerivatives, pooled: Floats, error: float) -> tuple[Floats, Booleans]:
-    """Return the Hessian of independent features, and which entries have flat priors."""
-    width = observation.design.width
-    expected, free = np.zeros((width, width)), np.eye(width, dtype=bool)
-    if observation.design.intercept:
-        free[0] = free[:, 0] = True
-        expected = np.outer(pooled[0], pooled[0]) / max(float(pooled[0, 0]), error)
-    return expected, free
+    The number of steps is always the same.
+    """
+    prior = observation.prior.at(guess_sds(observation))
+    newton = _Newton(observation, hessian_law(observation).means[None], observation.points[-1])
+    for _ in range(_FIRST_STEPS):
+        newton.step(prior, prior.precision[None])
+    return np.asarray(newton.beta[0])

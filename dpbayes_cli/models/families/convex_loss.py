@@ -114,21 +114,21 @@ class CoefficientModel(Model, HasCoefficients):
         return self.prior.quantiles(levels)
 
     def simulated_records(self, parameters: Sequence[float], n_records: int, rng: np.random.Generator) -> Integers:
-        """Draw records with independent features; see ``Model``.
-
-        The law of each feature is drawn, too: the shares of texts uniformly; for numbers, a beta law between the bounds
-        with any mean, and with any standard deviation that is possible at this mean, small ones more often. The law of
-        the target is proportional to exp(-loss), unless the model has probabilities of classes.
-        """
         import numpy as np
 
-        features = np.column_stack([_simulated_codes(column, n_records, rng) for column in self.columns[:-1]])
+        features = self.simulated_features(n_records, rng)
         scores = np.asarray(self.design.rows(features) @ np.asarray(parameters))
         return np.column_stack([features, self.simulated_targets(scores, rng)])
 
-    @abstractmethod
-    def simulated_targets(self, scores: Floats, rng: np.random.Generator) -> Integers:
-        """Draw a code of the target for each linear predictor, shape (n_records,)."""
+    def simulated_features(self, n_records: int, rng: np.random.Generator) -> Integers:
+        """Draw codes of independent features, shape (n_records, n_features).
+
+        The law of each feature is drawn, too: the shares of texts uniformly; for numbers, a beta law between the bounds
+        with any mean, and with any standard deviation that is possible at this mean, small ones more often.
+        """
+        import numpy as np
+
+        return np.column_stack([_simulated_codes(column, n_records, rng) for column in self.columns[:-1]])
 
     def predicted_column(self, requested: str | None) -> int:
         """Return the index of the target, the last column."""

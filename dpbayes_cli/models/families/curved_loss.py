@@ -28,24 +28,26 @@ class CurvedLossModel(CoefficientModel):
     default_mechanism: ClassVar[str] = "noisy-newton"
     has_likelihood: ClassVar[bool] = True
     accepts_posteriors: ClassVar[bool] = True
-    default_spread: ClassVar[float] = 5.0
-    """The scale of the default prior of the coefficient of a number."""
+    default_effect: ClassVar[float] = 1.5
+    """The scale of the default prior of the change of the predictor per standard deviation of a number."""
+    intercept_factor: ClassVar[float] = 1.0
+    """How much wider the default prior of the intercept is than its own default."""
     ratio: ClassVar[str] = ""
     """The ratio that the exponential of a coefficient is, such as an odds ratio; empty if it is none."""
 
     @classmethod
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
-        return require_type(prior, StatedPrior).complete(cls.default_spread)
+        return require_type(prior, StatedPrior).complete(cls.default_effect)
 
     @classmethod
     def complete_prior_of_draws(cls, domain: Section, prior: Section) -> Section:
         stated = require_type(prior, StatedPrior)
-        return stated if stated.spread is not None else with_defaults(stated, precision=1.0)
+        return stated if stated.spread or stated.effect else with_defaults(stated, precision=1.0)
 
     @classmethod
     def coefficient_law(cls, domain: ConvexLossDomain, prior: Section) -> CoefficientLaw:
-        whole = require_type(prior, StatedPrior).complete(cls.default_spread)
-        return whole.law_of(domain.design, require_type(domain.loss, CurvedLoss).start())
+        whole = require_type(prior, StatedPrior).complete(cls.default_effect)
+        return whole.law_of(domain.design, require_type(domain.loss, CurvedLoss).start(), cls.intercept_factor)
 
     @property
     def curved_loss(self) -> CurvedLoss:

@@ -19,8 +19,8 @@ STEPS = 1 << 16
 """Number of grid steps between the bounds of a number."""
 MAX_DESIGN_COLUMNS = 10_000
 
-_START_FACTOR = 2.0
-"""How much wider than that of other coefficients the prior of an intercept is if its location is not 0."""
+_INTERCEPT_FACTOR = 3.0
+"""How much wider the prior of an intercept is than that of the effect of a standard deviation of a number."""
 _LEVEL_SCALE = 1.0
 """The scale of the default prior of the coefficient of a text's level."""
 
@@ -170,15 +170,27 @@ class StatedPrior(Section, frozen=True, kw_only=True):
     by default.
     """
 
-    precision: Annotated[
-        Positive | None, Meta(description="tau: the precision of every coefficient, instead of spread")
+    effect: Annotated[
+        Positive | None,
+        Meta(
+            description="the scale of the effect of one standard deviation of a number, to whose square that of a "
+            "tenth of the range between the bounds is added; if there are numbers, that of the intercept is three "
+            "times as large, otherwise 1 (in Poisson regression twice that); that of levels of texts is 1 [1.5; in "
+            "probit regression 0.9, in Poisson regression 0.45]"
+        ),
     ] = None
     spread: Annotated[
         Positive | None,
         Meta(
-            description="the scale of the coefficients of numbers and, if there are numbers, of the intercept (in "
-            "Poisson regression twice as large); that of levels of texts is 1 [5; in probit regression 3, in "
-            "Poisson regression 1.5]"
+            description="instead of effect: the scale of the coefficients of numbers, whose bounds are scaled to -1 "
+            "and 1, and, if there are numbers, of the intercept (in Poisson regression twice as large)"
+        ),
+    ] = None
+    precision: Annotated[
+        Positive | None,
+        Meta(
+            description="instead of effect: tau, the precision of coefficients (in Poisson regression, that of the "
+            "intercept is a quarter of it)"
         ),
     ] = None
     law: Annotated[LawName, Meta(description="the law of each coefficient")] = "normal"
@@ -191,8 +203,8 @@ class StatedPrior(Section, frozen=True, kw_only=True):
     scale: Annotated[
         dict[str, Positive],
         Meta(
-            description="the scale of coefficients, by name; of a normal law it is the standard deviation [1 / "
-            "sqrt(precision), or from spread]"
+            description="the scale of coefficients, by name; of a normal law it is the standard deviation [from "
+            "effect, spread, or 1 / sqrt(precision)]"
         ),
     ] = msgspec.field(default_factory=dict)
     correlations: Annotated[
@@ -202,24 +214,25 @@ class StatedPrior(Section, frozen=True, kw_only=True):
     origin: Annotated[str | None, Meta(description="the release of other people whose posterior this prior is")] = None
 
     def __post_init__(self) -> None:
-        if self.precision is not None and self.spread is not None:
-            raise ValueError("state precision or spread, not both")
+        if sum(each is not None for each in (self.effect, self.spread, self.precision)) > 1:
+            raise ValueError("state one of effect, spread and precision")
 
-    def complete(self, spread: float) -> Self:
+    def complete(self, effect: float) -> Self:
         """Return the prior with its defaults.
 
         Args:
-            spread: the default of this key.
+            effect: the default of this key.
         """
-        if self.spread is not None or self.precision is not None:
+        if not (self.effect is self.spread is self.precision is None):
             return self
-        return with_defaults(self, **({"precision": 1.0} if self.correlations else {"spread": spread}))
+        return with_defaults(self, **({"precision": 1.0} if self.correlations else {"effect": effect}))
 
-    def law_of(self, design: Design, start: float) -> CoefficientLaw:
+    def law_of(self, design: Design, start: float, factor: float = 1.0) -> CoefficientLaw:
         """Return the prior of the coefficients of a design.
 
         Args:
             start: the default location of the intercept.
+            factor: what its default scale is multiplied by.
 
         Raises:
             SpecError: a name is not that of a coefficient, or the correlations are not those of a normal law.
@@ -235,7 +248,7 @@ class StatedPrior(Section, frozen=True, kw_only=True):
                 )
         default = {INTERCEPT: start}
         means = tuple(float(self.mean.get(name, default.get(name, 0.0))) for name in names)
-        scales = tuple(float(self.scale.get(name, usual)) for name, usual in self._scales(design, start).items())
+        scales = tuple(float(self.scale.get(name, usual)) for name, usual in self._scales(design, factor).items())
         if self.correlations:
             matrix = np.array([[*row, *[np.nan] * len(names)][: len(names)] for row in self.correlations])
             is_square = matrix.shape == (len(names), len(names)) and bool(np.allclose(matrix, matrix.T))
@@ -247,16 +260,21 @@ class StatedPrior(Section, frozen=True, kw_only=True):
                 )
         is_plain = not (any(means) or self.correlations) and len(set(scales)) == 1 and self.law == "normal"
         tau = self.precision if is_plain and not self.scale else None
-        return CoefficientLaw(means, scales, self.law, self.freedom or 4.0, self.correlations, tau)
+        numbers = {feature.column.role for feature in design.features if isinstance(feature.column, NumericColumn)}
+        per_sd = tuple(self.effect is not None and name in numbers and name not in self.scale for name in names)
+        per_sd = per_sd if any(per_sd) else ()
+        about_zero = bool(per_sd) and not design.ones.any()
+        return CoefficientLaw(means, scales, self.law, self.freedom or 4.0, self.correlations, tau, per_sd, about_zero)
 
-    def _scales(self, design: Design, start: float) -> dict[str, float]:
+    def _scales(self, design: Design, factor: float) -> dict[str, float]:
         """Return the default scale of each coefficient by its name."""
+        number = level = around = (self.precision or 1.0) ** -0.5
         if self.spread is not None:
-            number, level = self.spread, _LEVEL_SCALE
-        else:
-            number = level = (self.precision or 1.0) ** -0.5
+            number, level, around = self.spread, _LEVEL_SCALE, self.spread
+        if self.effect is not None:
+            number, level, around = self.effect, _LEVEL_SCALE, _INTERCEPT_FACTOR * self.effect
         are_numbers = [isinstance(feature.column, NumericColumn) for feature in design.features]
-        intercept = (number if any(are_numbers) else level) * (_START_FACTOR if start else 1.0)
+        intercept = factor * (around if any(are_numbers) else level)
         scales = {INTERCEPT: intercept} if design.intercept else {}
         for feature, is_number in zip(design.features, are_numbers, strict=True):
             scales |= dict.fromkeys(feature.names, number if is_number else level)

@@ -53,8 +53,9 @@ class Cell:
     def prior(self) -> CoefficientLaw:
         """The default prior of the model, unless a spread is stated."""
         kind = {LogisticLoss: LogisticRegression, ProbitLoss: ProbitRegression, CountLoss: PoissonRegression}
-        spread = self.spread or kind[type(self.loss)].default_spread
-        return StatedPrior().complete(spread).law_of(self.design(), self.loss.start())
+        model = kind[type(self.loss)]
+        stated = StatedPrior(spread=self.spread).complete(model.default_effect)
+        return stated.law_of(self.design(), self.loss.start(), model.intercept_factor)
 
     def kinds(self) -> list[Kind]:
         if self.kind != "mixed":
@@ -152,9 +153,9 @@ def simulated(
 ) -> tuple[Floats, NoisyDerivatives]:
     """Draw coefficients from their prior, records and a release; return the coefficients and the observation."""
     design, loss, prior = cell.design(), cell.loss, cell.prior
-    beta = prior.draw(1, rng)[0]
     rows = design.rows(cell.codes(cell.n, rng))
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    beta = prior.given(rows).draw(1, rng)[0]
     if isinstance(loss, CountLoss):
         outcomes = np.minimum(rng.poisson(np.exp(np.clip(rows @ beta, -30.0, 30.0))), loss.upper).astype(np.float64)
     else:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -22,13 +23,16 @@ from dpbayes_cli.inference.derivatives.average_effects import average_effects, u
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
 from dpbayes_cli.inference.derivatives.feature_law import feature_law
+from dpbayes_cli.inference.derivatives.first_round import guess_sds
 from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly, known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.number_law import BaseNumberLaw
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
+from dpbayes_cli.inference.derivatives.wide_designs import FeatureMoments
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.models.families.regression_domain import StatedPrior
 from tests.conftest import often
-from tests.inference.derivatives.derivative_studies import Cell, Kind, naive, simulated, study
+from tests.inference.derivatives.derivative_studies import Cell, Kind, naive, observe, simulated, study
 
 N = 400
 TWO_LEVELS = Design((Feature(Column("x", ("a", "b"))),), intercept=False)
@@ -264,18 +268,63 @@ def test_average_effects_are_means_over_the_law_of_the_features() -> None:
     assert effects["x0 + 0.1"] == pytest.approx(slope)
 
 
+def test_the_prior_of_an_effect_refers_to_the_standard_deviation_that_the_law_of_the_features_gives() -> None:
+    """Beside it, ``spread`` gives the same density but for the prior of the coefficients of numbers."""
+    _, seen = simulated(Cell("mixed", 3, 2000, 1.0), np.random.default_rng(3))
+    density = find_mode(seen).density
+    points = density.start() + np.random.default_rng(4).normal(0.0, 0.3, (5, density.size))
+    law, beta, _ = density.parts(points)
+    weights, rows = density.law.weights(law), density.atoms.rows
+    numbers = [1, 4]  # between them there are two levels
+    x = rows[:, numbers]
+    sds = np.sqrt(weights @ x**2 - (weights @ x) ** 2 + 0.2**2)
+    scales = 1.5 / sds
+    values = density(points)[0]
+    density.observation = replace(seen, prior=CoefficientLaw((0.0,) * 5, (4.5, 2.0, 1.0, 1.0, 2.0)))
+    b = beta[:, numbers]
+    expected = (-0.5 * (b / scales) ** 2 - np.log(scales) + 0.5 * (b / 2.0) ** 2).sum(axis=1)
+    differences = values - density(points)[0] - expected
+    assert differences - differences[0] == pytest.approx(np.zeros(5), abs=1e-8)
+
+
+@pytest.mark.parametrize(("n", "epsilon", "low", "high"), [(200_000, 3.0, 0.31, 0.33), (50, 0.1, 0.42, 0.48)])
+def test_standard_deviations_are_guessed_from_the_first_round(n: int, epsilon: float, low: float, high: float) -> None:
+    """They are near .25 or, where the noise hides them, taken for .4; the prior adds .2 in squares."""
+    _, seen = simulated(Cell("normal", 3, n, epsilon), np.random.default_rng(3))
+    guesses = guess_sds(seen)[1:]
+    assert ((low < guesses) & (guesses < high)).all(), guesses
+
+
+@pytest.mark.parametrize(("texts", "expected"), [(True, 0.1), (False, 0.71)])
+def test_without_an_intercept_means_follow_from_a_text_or_standard_deviations_are_about_zero(
+    texts: bool, expected: float
+) -> None:
+    number = Feature(NumericColumn("x", -1.0, 1.0, 1000))
+    design = Design((Feature(Column("t", ("a", "b"))), number) if texts else (number,), intercept=False)
+    rng = np.random.default_rng(1)
+    x = rng.normal(0.7, 0.1, 100_000)
+    level = (rng.random(len(x)) < 0.3).astype(float)
+    rows = np.stack([1.0 - level, level, x], axis=1) if texts else x[:, None]
+    prior = StatedPrior(effect=1.5).law_of(design, 0.0)
+    seen = observe(design, rows, rng.integers(0, 2, len(x)).astype(float), 3.0, rng, LogisticLoss(), None, prior)
+    expected = math.hypot(expected, 0.2)
+    assert prior.given(rows).scales[-1] == pytest.approx(1.5 / expected, rel=0.01)
+    assert guess_sds(seen)[-1] == pytest.approx(expected, rel=0.03)
+
+
 def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:
-    prior, flat = two_level_observation().prior, np.random.default_rng(7).normal(0.0, 2.0**0.5, (400, 2))
-    (rare,) = uninformed(two_level_observation(), flat, np.asarray(np.linalg.inv(prior.precision), dtype=np.float64))
-    (hidden,) = uninformed(two_level_observation(), flat, np.array([[0.01, 0.0], [0.0, 0.01]]))
+    seen, flat = two_level_observation(), np.random.default_rng(7).normal(0.0, 2.0**0.5, (400, 2))
+    told_of = partial(uninformed, seen)
+    (rare,) = told_of(flat, np.asarray(np.linalg.inv(seen.prior.precision), dtype=np.float64))
+    (hidden,) = told_of(flat, np.array([[0.01, 0.0], [0.0, 0.01]]))
     assert "x=b against a" in rare
     assert "even without noise" in rare
     assert "the noise hides" in hidden
-    assert uninformed(two_level_observation(), 0.1 * flat, 0.01 * np.eye(2)) == ()
-    told = [bool(uninformed(two_level_observation(), share * flat, 0.01 * np.eye(2))) for share in (0.6, 0.8)]
+    assert told_of(0.1 * flat, 0.01 * np.eye(2)) == ()
+    told = [bool(told_of(share * flat, 0.01 * np.eye(2))) for share in (0.6, 0.8)]
     assert told == [False, True], "a warning if more than half of the prior's variance is left"
     shifts = np.array([[0.0, 3.1], [0.0, 3.5]])  # the prior's standard deviation of the difference is 2
-    shrunk = [uninformed(two_level_observation(), 0.1 * flat + shift, 0.01 * np.eye(2)) for shift in shifts]
+    shrunk = [told_of(0.1 * flat + shift, 0.01 * np.eye(2)) for shift in shifts]
     assert [sum("90 % interval of its prior" in each for each in warnings) for warnings in shrunk] == [0, 1]
 
 
@@ -329,14 +378,29 @@ def test_chains_for_many_records_take_long_steps(monkeypatch: pytest.MonkeyPatch
     assert np.abs((draws.mean(axis=0) - beta) / draws.std(axis=0)).max() < 3.0
 
 
+@pytest.mark.parametrize("loss", [LogisticLoss(), ProbitLoss(), CountLoss(9)], ids=["logistic", "probit", "poisson"])
+def test_sums_over_normal_rows_are_those_of_simulated_ones(loss: CurvedLoss) -> None:
+    """Of a million rows the errors are below .003; .012 is more than four of them. The seed is fixed."""
+    rng = np.random.default_rng(1)
+    means, root, beta = np.array([1.0, 0.3, -0.2]), 0.6 * rng.normal(size=(3, 3)), np.array([0.2, 1.0, -0.7])
+    root[0] = 0.0  # the intercept
+    rows = means + rng.standard_normal((1_000_000, 3)) @ root.T
+    sums = FeatureMoments(means[None], (root @ root.T)[None]).sums(loss, beta[None])
+    mean, variance, curvature, _ = loss.moments(rows @ beta)
+    expected = [mean @ rows, *((each[:, None] * rows).T @ rows for each in (variance, curvature))]
+    for value, sum_ in zip(sums, expected, strict=True):
+        assert value[0] == pytest.approx(sum_ / len(rows), abs=0.012)
+
+
 def test_a_wide_design_is_inferred_from_all_hessians() -> None:
-    """In 40 data sets 80 % of the intervals cover, with a standard error of .014; of 8 data sets the error is .03."""
+    """In 40 data sets 92 % of the intervals cover, with a standard error of .013; of 8 data sets the error is .03."""
     cell = Cell("categorical", 10, 20_000, 3.0)
-    assert study(cell, 8, 4).covered.mean() > 0.66
+    assert study(cell, 8, 4).covered.mean() > 0.8
     _, observation = simulated(cell, np.random.default_rng(4))
     posterior = infer(observation, "noise-aware", 400, np.random.default_rng(5))
     assert posterior.draws.shape == (400, 41)
-    assert posterior.warnings == known_miscalibration(observation.design, observation.loss) != ()
+    assert posterior.warnings[:1] == known_miscalibration(observation.design)
+    assert known_miscalibration(Cell("categorical", 5, 1000, 1.0).design()) == ()
 
 
 AT_BOUNDS: tuple[Kind, ...] = ("at-bounds", "zeros")

@@ -58,13 +58,15 @@ def test_posteriors_are_nearer_to_the_non_private_one_than_a_draw_of_equal_cost(
     steps = {name: plan_release(name, each, DROPPED, cell.n, **cost).final_step for name, each in models.items()}
     model, rng, samples = models["noisy-newton"], np.random.default_rng(5), []
     for _ in range(N_DATA_SETS):
-        truth = SPREAD * model.prior.draw(1, rng)[0]
-        records = np.asarray(model.simulated_records(truth.tolist(), cell.n, rng))
+        features = model.simulated_features(cell.n, rng)
+        x = model.design.rows(features)
+        truth = SPREAD * model.prior.given(x).draw(1, rng)[0]
+        records = np.column_stack([features, model.simulated_targets(x @ truth, rng)])
         mean, factor = normal_approximation(release_derivatives(steps["noisy-newton"], records, rng))
         rows = DesignRows(model.design, model.target).hold(cell.n)
         rows.take(records)
         draw = require_type(steps["gibbs-posterior"].law, Langevin).draw(rows, 1, rng.standard_normal)
-        mode, curvature = _mode_and_curvature(model.loss, *dense_rows(model, records), 1.0, model.prior)
+        mode, curvature = _mode_and_curvature(model.loss, *dense_rows(model, records), 1.0, model.prior.given(x))
         root = np.linalg.cholesky(np.linalg.inv(curvature))
         exact, noisy = (
             center + rng.standard_normal((N_DRAWS, each.shape[1])) @ each.T
