@@ -12,6 +12,8 @@ from dpbayes_cli.inference.derivatives.first_round import guess_sds
 _MAX_DRAWS = 1000
 _FAR = 1.645
 """An estimate is told if it is so many standard deviations of its prior away from the prior's location."""
+_NAMED = 6
+"""The largest number of effects that a warning names."""
 _UNKNOWN_SHARE = 0.5
 """A change is told if more than this share of the prior's variance of its effect is left: without noise, or with it."""
 
@@ -67,21 +69,27 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
     warnings, wider = [], f"dpbayes infer BUNDLE --prior {observation.prior.wider} (of a text: scale.NAME=3)"
     if unknown:
         warnings.append(
-            f"even without noise, the records would say little about {', '.join(unknown)}: the value is rare, other "
+            f"even without noise, the records would say little about {_some(unknown)}: the value is rare, other "
             "columns nearly determine it, or it separates the outcomes. The prior decides, so state one that you can "
             "defend"
         )
     if hidden:
         remedy = "Bounds closer to the values of a number, or more epsilon," if has_numbers else "More epsilon"
         warnings.append(
-            f"the noise hides most of what the records say about {', '.join(hidden)}: intervals are mainly those of "
+            f"the noise hides most of what the records say about {_some(hidden)}: intervals are mainly those of "
             f"the prior, which may exclude a large effect. {remedy} would tell more; a wider prior shows what the "
             f"release itself tells, at no cost: {wider}"
         )
     if shrunk:
         warnings.append(
-            f"the estimate of {', '.join(shrunk)} is outside the 90 % interval of its prior, which draws it toward "
+            f"the estimate of {_some(shrunk)} is outside the 90 % interval of its prior, which draws it toward "
             "the middle of the prior, so that the interval may exclude the true effect. To see a wider prior, at no "
             f"cost: {wider}"
         )
     return tuple(warnings)
+
+
+def _some(names: list[str]) -> str:
+    """Return the first names, and how many others there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} other{'s' * (more > 1)}" if more > 0 else "")

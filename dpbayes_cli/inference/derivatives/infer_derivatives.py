@@ -116,7 +116,7 @@ def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]
     They are the mode and the curvature there or, for a wide design, mean and covariance of a few draws.
     """
     if observation.design.width > MAX_CHAIN_WIDTH:
-        values, _ = draw_coefficients(observation, np.random.default_rng(0), 4)
+        values, _ = draw_coefficients(observation, np.random.default_rng(0), 20, HESSIANS // 5)
         centered = values - values.mean(axis=0)
         return values.mean(axis=0), centered.T / len(values) ** 0.5
     mode = find_mode(observation)

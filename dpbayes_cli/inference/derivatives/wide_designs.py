@@ -127,15 +127,21 @@ class _Newton:
         self.beta = self.beta + _STEP * np.linalg.solve(self.known + precisions, rest)[:, :, 0]
 
 
-def draw_coefficients(observation: NoisyDerivatives, rng: np.random.Generator, each: int = 10) -> tuple[Floats, Floats]:
+def draw_coefficients(
+    observation: NoisyDerivatives, rng: np.random.Generator, each: int, hessians: int = HESSIANS
+) -> tuple[Floats, Floats]:
     """Return draws of the coefficients, shape (n, width), and their mean covariance given exact derivatives.
 
     Under a Student-t or Laplace prior, coefficients and the precisions of their priors are drawn in turn.
+
+    Args:
+        each: the number of draws for each Hessian.
+        hessians: the number of Hessians, a multiple of ``_BLOCK``.
     """
     law, start = hessian_law(observation), mean_coefficients(observation)
     prior, width = observation.prior.at(guess_sds(observation)), observation.design.width
     draws, covariance = [], np.zeros((width, width))
-    for _ in range(HESSIANS // _BLOCK):
+    for _ in range(hessians // _BLOCK):
         newton = _Newton(observation, law.draw(_BLOCK, rng), start)
         precisions = np.broadcast_to(prior.precision, (_BLOCK, width, width))
         for _ in range(_STEPS):
@@ -144,7 +150,7 @@ def draw_coefficients(observation: NoisyDerivatives, rng: np.random.Generator, e
             precisions = prior.mixing_precisions(_draw(newton, precisions, 1, rng)[0], rng)[:, :, None] * np.eye(width)
             newton.step(prior, precisions)
         draws.append(_draw(newton, precisions, each, rng))
-        covariance += np.linalg.inv(newton.hessians + precisions).sum(axis=0) / HESSIANS
+        covariance += np.linalg.inv(newton.hessians + precisions).sum(axis=0) / hessians
     return np.concatenate(draws, axis=1).reshape(-1, width), covariance
 
 
