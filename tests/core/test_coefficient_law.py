@@ -62,3 +62,26 @@ def test_a_scale_per_standard_deviation_is_larger_if_bounds_are_wide() -> None:
     scales = np.array([law.given(rows).scales for rows in (narrow, wide)])
     assert scales[:, 2] == pytest.approx([1.25 / np.hypot(each[:, 2].std(), 0.2) for each in (narrow, wide)])
     assert (scales[:, :2] == [5.0, 1.0]).all()
+
+
+@pytest.mark.parametrize("name", get_args(LawName))
+def test_a_law_that_depends_on_standard_deviations_tells_no_scales_before_they_are_known(name: LawName) -> None:
+    law = CoefficientLaw((0.0, 0.0), (5.0, 1.5), name, per_sd=(False, True))
+    rng, beta = np.random.default_rng(1), np.ones((1, 2))
+    for ask in (lambda: law.precision, lambda: law.draw(1, rng), lambda: law.log_density(beta)):
+        with pytest.raises(ValueError, match="not known"):
+            ask()
+    assert law.at(np.array([1.0, 0.5])).scales == (5.0, 3.0)
+
+
+@pytest.mark.parametrize("name", get_args(LawName))
+def test_the_normal_law_beside_another_has_its_covariance(name: LawName) -> None:
+    law = CoefficientLaw((0.5, -1.0), (0.3, 2.0), name, 5.0)
+    assert law.as_normal.is_normal
+    assert law.as_normal.covariance == pytest.approx(law.covariance)
+
+
+def test_a_wider_prior_is_stated_by_the_same_key() -> None:
+    assert CoefficientLaw((0.0, 0.0), (4.5, 1.5), per_sd=(False, True)).wider == "effect=3"
+    assert CoefficientLaw((0.0, 0.0), (2.5, 2.5)).wider == "spread=5"
+    assert CoefficientLaw.common(2, 4.0).wider == "precision=1"

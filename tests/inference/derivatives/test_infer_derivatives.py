@@ -393,7 +393,7 @@ def test_sums_over_normal_rows_are_those_of_simulated_ones(loss: CurvedLoss) -> 
 
 
 def test_a_wide_design_is_inferred_from_all_hessians() -> None:
-    """In 40 data sets 92 % of the intervals cover, with a standard error of .013; of 8 data sets the error is .03."""
+    """In 40 data sets 90 % of the intervals cover, with a standard error of .014; of 8 data sets the error is .03."""
     cell = Cell("categorical", 10, 20_000, 3.0)
     assert study(cell, 8, 4).covered.mean() > 0.8
     _, observation = simulated(cell, np.random.default_rng(4))
