@@ -1,6 +1,7 @@
 """Priors of regression coefficients: a normal law with any covariance, or independent Student-t or Laplace laws.
 
-The scale of a coefficient may refer to the standard deviation of its column, which is not known beforehand.
+The scale of a coefficient may refer to the standard deviation of its column, and the law of the intercept to the means
+of columns; these are not known beforehand.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class CoefficientLaw:
     """The prior of all coefficients of a design.
 
     Attributes:
-        means: the location of each coefficient.
+        means: the location of each coefficient; of the intercept, that of its sum with the centers' effects.
         scales: the scale of each coefficient: of a normal law its standard deviation, of a Laplace law the mean
             distance from its location.
         name: the family of the laws.
@@ -39,6 +40,9 @@ class CoefficientLaw:
         per_sd: whether the scale of each coefficient is divided by the standard deviation of its column; empty if none
             is. Then the law is known only ``at`` given standard deviations, but for locations and other quantiles.
         about_zero: whether standard deviations are about 0, because the design does not tell the means.
+        centered: whether the law of the intercept, the first coefficient, is that of the linear predictor where this
+            column has its mean; empty if no scale refers to a standard deviation.
+        centers: once the means are known, those of such columns, and 0 for others.
     """
 
     means: tuple[float, ...]
@@ -49,25 +53,27 @@ class CoefficientLaw:
     tau: float | None = None
     per_sd: tuple[bool, ...] = ()
     about_zero: bool = False
+    centered: tuple[bool, ...] = ()
+    centers: tuple[float, ...] = ()
 
     @classmethod
     def common(cls, width: int, tau: float) -> Self:
         """Return independent normal laws with mean 0 and precision tau."""
         return cls((0.0,) * width, (tau**-0.5,) * width, tau=tau)
 
-    def at(self, sds: Floats) -> CoefficientLaw:
-        """Return the law given the standard deviations of the columns, shape (width,)."""
+    def at(self, means: Floats, squares: Floats) -> CoefficientLaw:
+        """Return the law given the means of the columns and of their squares, shape (width,) each."""
         if not self.per_sd:
             return self
-        scales = np.where(self.per_sd, self.scales / sds, self.scales)
-        return replace(self, scales=tuple(scales.tolist()), per_sd=())
+        scales = np.where(self.per_sd, self.scales / self.sds(means, squares), self.scales)
+        centers = tuple(np.where(self.centered, means, 0.0).tolist()) if any(self.centered) else ()
+        return replace(self.of_effects, scales=tuple(scales.tolist()), centers=centers)
 
     def given(self, rows: Any) -> CoefficientLaw:
         """Return the law given the rows of the design, shape (n, width), which may be sparse."""
         if not self.per_sd:
             return self
-        means, squares = (np.asarray(each.mean(axis=0)) for each in (rows, rows * rows))
-        return self.at(self.sds(means, squares))
+        return self.at(*(np.asarray(each.mean(axis=0)) for each in (rows, rows * rows)))
 
     def sds(self, means: Floats, squares: Floats) -> Floats:
         """Return the standard deviations to which scales refer, given means and mean squares of the columns."""
@@ -75,8 +81,8 @@ class CoefficientLaw:
 
     @cached_property
     def of_effects(self) -> CoefficientLaw:
-        """The law of the coefficients times the standard deviations to which their scales refer."""
-        return replace(self, per_sd=())
+        """The law of the coefficients of standardized columns: centered, and divided by standard deviations."""
+        return replace(self, per_sd=(), centered=())
 
     @property
     def wider(self) -> str:
@@ -94,16 +100,25 @@ class CoefficientLaw:
 
     @cached_property
     def location(self) -> Floats:
-        """The means as an array, shape (width,)."""
-        return np.array(self.means)
+        """The location of the coefficients, shape (width,)."""
+        return np.asarray(np.linalg.solve(self._centering, self.means))
+
+    @cached_property
+    def _centering(self) -> Floats:
+        """The matrix from coefficients to those of centered columns, shape (width, width)."""
+        matrix = np.eye(len(self.means))
+        if self.centers:
+            matrix[0] += self.centers
+        return matrix
 
     @cached_property
     def precision(self) -> Floats:
         """The inverse of the covariance of the normal law with these scales, shape (width, width)."""
         scales = self._known_scales
-        if not self.correlations:
-            return np.diag(scales**-2.0)
-        return np.asarray(np.linalg.inv(np.array(self.correlations)) / np.outer(scales, scales))
+        precision = np.diag(scales**-2.0)
+        if self.correlations:
+            precision = np.linalg.inv(np.array(self.correlations)) / np.outer(scales, scales)
+        return np.asarray(self._centering.T @ precision @ self._centering)
 
     @property
     def covariance(self) -> Floats:
@@ -133,24 +148,33 @@ class CoefficientLaw:
             pulled = away @ self.precision
             return -0.5 * (pulled * away).sum(axis=1), -pulled
         scales = self._known_scales
-        z = away / scales
+        z = away @ self._centering.T / scales
         if self.name == "student-t":
             value = -0.5 * (self.freedom + 1.0) * np.log1p(z**2 / self.freedom).sum(axis=1)
-            return value, -(self.freedom + 1.0) * z / (self.freedom + z**2) / scales
-        size = np.sqrt(z**2 + _KINK**2)
-        return -size.sum(axis=1), -z / size / scales
+            slopes = -(self.freedom + 1.0) * z / (self.freedom + z**2)
+        else:
+            size = np.sqrt(z**2 + _KINK**2)
+            value, slopes = -size.sum(axis=1), -z / size
+        return value, slopes / scales @ self._centering
 
     def mixing_precisions(self, beta: Floats, rng: np.random.Generator) -> Floats:
-        """Draw the precision of each coefficient given its value; given these, Student-t and Laplace laws are normal.
+        """Draw precision matrices given coefficients; given these, Student-t and Laplace laws are normal.
+
+        Args:
+            beta: coefficients, shape (n, width).
+
+        Returns:
+            Shape (n, width, width).
 
         Source: Andrews and Mallows 1974 (scale mixtures of normal laws).
         """
-        z = (beta - self.location) / self._known_scales
+        z = (beta - self.location) @ self._centering.T / self._known_scales
         if self.name == "student-t":
             shares = rng.gamma(0.5 * (self.freedom + 1.0), 2.0 / (self.freedom + z**2))
         else:
             shares = rng.wald(1.0 / np.maximum(np.abs(z), 1e-6), 1.0)
-        return np.asarray(shares / self._known_scales**2)
+        precisions = shares / self._known_scales**2
+        return np.asarray((self._centering.T * precisions[:, None]) @ self._centering)
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Return draws, shape (size, width)."""
@@ -159,10 +183,13 @@ class CoefficientLaw:
             root = np.linalg.cholesky(np.linalg.inv(self.precision))
             return np.asarray(self.location + rng.standard_normal(shape) @ root.T)
         standard = rng.laplace(size=shape) if self.name == "laplace" else rng.standard_t(self.freedom, shape)
-        return np.asarray(self.location + standard * self._known_scales)
+        return np.asarray(self.location + np.linalg.solve(self._centering, (standard * self._known_scales).T).T)
 
     def quantiles(self, levels: Floats) -> Floats:
-        """Return quantiles of each coefficient, shape (width, n_levels); NaN if a standard deviation is not known."""
+        """Return quantiles of each coefficient, shape (width, n_levels); NaN if means or scales are not known.
+
+        If the intercept is a sum of Student-t or Laplace variables, they are those of such a law with its variance.
+        """
         from scipy.special import ndtri, stdtrit
 
         if self.is_normal:
@@ -171,7 +198,11 @@ class CoefficientLaw:
             standard = np.asarray(stdtrit(self.freedom, levels))
         else:
             standard = np.asarray(-np.sign(levels - 0.5) * np.log1p(-2.0 * np.abs(levels - 0.5)))
-        scales = np.where(self.per_sd, np.nan, self.scales) if self.per_sd else np.array(self.scales)
+        if self.per_sd:
+            unknown = np.array(self.per_sd) | (np.arange(len(self.means)) == 0) & any(self.centered)
+            scales = np.where(unknown, np.nan, self.scales)
+        else:
+            scales = np.sqrt(np.diag(np.linalg.inv(self.precision)))
         return np.asarray(self.location[:, None] + scales[:, None] * standard)
 
 

@@ -214,8 +214,8 @@ def dense_rows(model: ConvexLossModel, codes: Integers) -> tuple[Floats, Floats]
 def exact_coefficients(model: ConvexLossModel, codes: Integers) -> Floats:
     """Return the most probable coefficients given exact records and the model's prior, shape (width,)."""
     x, y = dense_rows(model, codes)
-    scales = np.array(model.prior.given(x).scales)
-    return np.asarray(scales * mode_of(LogisticPosterior((x * scales)[None], y[None], LogisticLaw(1.0, 1.0)))[0])
+    root = np.linalg.cholesky(model.prior.given(x).covariance)
+    return np.asarray(root @ mode_of(LogisticPosterior((x @ root)[None], y[None], LogisticLaw(1.0, 1.0)))[0])
 
 
 def _nearer(name: str, own: Results) -> Iterator[Claim]:

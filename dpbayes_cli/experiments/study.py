@@ -236,6 +236,7 @@ STUDIES = {
     "renyi-curves": "dpbayes_cli.experiments.renyi_curves:RenyiCurves",
     "renyi-utility": "dpbayes_cli.experiments.renyi_utility:RenyiUtility",
     "regression-accuracy": "dpbayes_cli.experiments.regression_accuracy:RegressionAccuracy",
+    "regression-calibration": "dpbayes_cli.experiments.regression_calibration:RegressionCalibration",
     "groups": "dpbayes_cli.experiments.groups:Groups",
     "synthetic": "dpbayes_cli.experiments.synthetic:Synthetic",
     "benchmark": "dpbayes_cli.experiments.benchmark:Benchmark",

@@ -26,7 +26,7 @@ def built(**prior: object) -> PoissonRegression:
 def test_the_default_prior_of_the_intercept_depends_on_the_bound() -> None:
     law = built().prior
     assert law.means == (np.log(5 / 4), 0.0)
-    assert (law.name, law.scales, law.per_sd) == ("normal", (2.7, 0.45), (False, True))
+    assert (law.name, law.scales, law.per_sd, law.centered) == ("normal", (2.7, 0.45), (False, True), (False, True))
     law = built(law="laplace", precision=1.0, scale={"age": 0.3}, mean={"intercept": 1.0}).prior
     assert (law.name, law.means, law.scales) == ("laplace", (1.0, 0.0), (2.0, 0.3))
 

@@ -50,16 +50,16 @@ def prior_densities(document: ReleaseDocument, model: Model) -> dict[str, tuple[
 
 
 def _given_release(document: ReleaseDocument, model: Model) -> Model:
-    """Return the model; a prior that refers to standard deviations of columns is that of guesses from the release."""
+    """Return the model, with a prior that refers to means and standard deviations given guesses of these."""
     if not (isinstance(model, HasCoefficients) and model.prior.per_sd):
         return model
     from dpbayes_cli.core.noisy_observation import NoisyDerivatives
-    from dpbayes_cli.inference.derivatives.first_round import guess_sds
+    from dpbayes_cli.inference.derivatives.first_round import prior_at_guesses
 
     spec, released = spec_of(document), payload_of(document)
     observed = (released.values, released.noise, document.n_records, released.points)
     observation = mechanism_type(spec.mechanism)().observation(model, spec.policy, *observed)
-    prior = model.prior.at(guess_sds(require_type(observation, NoisyDerivatives)))
+    prior = prior_at_guesses(require_type(observation, NoisyDerivatives))
     return cast("Model", replace(model, prior=prior))  # type: ignore[type-var]
 
 

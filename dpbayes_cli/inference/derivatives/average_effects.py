@@ -7,7 +7,7 @@ import numpy as np
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
-from dpbayes_cli.inference.derivatives.first_round import guess_sds
+from dpbayes_cli.inference.derivatives.first_round import prior_at_guesses
 
 _MAX_DRAWS = 1000
 _FAR = 1.645
@@ -55,7 +55,7 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         beta: draws of the coefficients, shape (n_draws, width).
         without_noise: their covariance without noise, shape (width, width).
     """
-    prior = observation.prior.at(guess_sds(observation))
+    prior = prior_at_guesses(observation)
     unknown, hidden, shrunk, has_numbers = [], [], [], False
     for contrast in observation.design.contrasts:
         effects, variance = contrast.of_coefficients(beta), contrast.variance(prior.covariance)

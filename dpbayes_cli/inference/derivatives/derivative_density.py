@@ -171,16 +171,21 @@ class DerivativeDensity:
         scores = (law - self.law.prior_means) / self.law.prior_sds
         if not prior.per_sd:
             value, slopes = prior.log_density(beta)
-        else:  # a law of coefficients times standard deviations
+        else:  # a law of the coefficients of standardized columns
             means, squares = np.split(weights @ self._powers, 2, axis=1)
             sds = np.where(prior.per_sd, prior.sds(means, squares), 1.0)
-            away = sds * (beta - prior.location)
+            centers = np.where(prior.centered, means, 0.0)
+            away = beta - prior.location
+            away[:, 0] += (centers * beta).sum(axis=1)
+            away *= sds
             value, slopes = prior.of_effects.log_density(prior.location + away)
             value += np.log(sds).sum(axis=1)
             by_variance = np.where(prior.per_sd, (1.0 + slopes * away) / (2.0 * sds**2), 0.0)
             by_mean = np.zeros_like(means) if prior.about_zero else -2.0 * by_variance * means
-            by_weight = np.concatenate([by_mean, by_variance], axis=1) @ self._powers.T
             slopes *= sds
+            by_mean += np.where(prior.centered, slopes[:, :1] * beta, 0.0)
+            by_weight = np.concatenate([by_mean, by_variance], axis=1) @ self._powers.T
+            slopes += slopes[:, :1] * centers
         gradient = np.concatenate([-scores / self.law.prior_sds, slopes], axis=1)
         return value - 0.5 * (scores**2).sum(axis=1), gradient, by_weight
 

@@ -39,18 +39,19 @@ def noisy_moments(observation: NoisyDerivatives, n: float) -> tuple[Floats, floa
 
 
 def without_data(prior: CoefficientLaw) -> CoefficientLaw:
-    """Return the prior for guesses of standard deviations without any data."""
-    return prior.at(prior.sds(np.zeros(len(prior.means)), np.full(len(prior.means), _TYPICAL_VARIANCE)))
+    """Return the prior for guesses of means and standard deviations without any data."""
+    return prior.at(np.zeros(len(prior.means)), np.full(len(prior.means), _TYPICAL_VARIANCE))
 
 
-def guess_sds(observation: NoisyDerivatives) -> Floats:
-    """Return guesses of the standard deviations of the columns, shape (width,)."""
+def prior_at_guesses(observation: NoisyDerivatives) -> CoefficientLaw:
+    """Return the prior for guesses of the means and the standard deviations of the columns."""
     moments, error = noisy_moments(observation, guess_count(observation))
     ones = observation.design.ones
     means = np.clip(moments @ ones / max(float(ones @ moments @ ones), _LEAST_WEIGHT), -1.0, 1.0)
     trust = 1.0 / (1.0 + (error / _TYPICAL_ERROR) ** 2)
     variances = _TYPICAL_VARIANCE + trust * (np.diag(moments) - means**2 - _TYPICAL_VARIANCE)
-    return observation.prior.sds(np.zeros(len(moments)), np.minimum(variances, 1.0))
+    means /= 1.0 + error**2 / _TYPICAL_VARIANCE
+    return observation.prior.at(means, means**2 + np.clip(variances, 0.0, 1.0))
 
 
 def _curvature(observation: NoisyDerivatives) -> float:

@@ -14,7 +14,7 @@ from dpbayes_cli.inference.chains import run_until_converged
 from dpbayes_cli.inference.convergence import required_draws
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
-from dpbayes_cli.inference.derivatives.first_round import guess_sds
+from dpbayes_cli.inference.derivatives.first_round import prior_at_guesses
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode, plug_in
 from dpbayes_cli.inference.derivatives.wide_designs import HESSIANS, draw_coefficients, mean_coefficients
@@ -54,7 +54,7 @@ def infer_derivatives(
     run = run_until_converged(chains.run, coefficients, length, effort)
     flat = run.draws.transpose(1, 0, 2).reshape(-1, density.size)  # every prefix has draws of all chains
     information = density.information(flat[:: max(len(flat) // 256, 1)]).mean(axis=0)
-    prior = observation.prior.at(guess_sds(observation))
+    prior = prior_at_guesses(observation)
     without_noise = np.linalg.inv(information + prior.precision)
     return Posterior(
         summarize_draws(coefficients(flat), np.diag(without_noise)),

@@ -11,7 +11,7 @@ from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
-from dpbayes_cli.inference.derivatives.first_round import guess_count, guess_sds, noisy_moments
+from dpbayes_cli.inference.derivatives.first_round import guess_count, noisy_moments, prior_at_guesses
 from dpbayes_cli.inference.derivatives.hamiltonian import factor_at
 from dpbayes_cli.inference.derivatives.latent_count import start_of
 
@@ -114,7 +114,7 @@ def plug_in(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
     hessian, gradient, point = observation.hessians[-1], observation.gradients[-1], observation.points[-1]
     curvatures, vectors = eigh(hessian)
     hessian = (vectors * np.maximum(curvatures, 0.0)) @ vectors.T
-    prior = observation.prior.at(guess_sds(observation))
+    prior = prior_at_guesses(observation)
     covariance: Floats = np.asarray(np.linalg.inv(hessian + prior.precision))
     return covariance @ (gradient + hessian @ point + prior.precision @ prior.location), covariance
 

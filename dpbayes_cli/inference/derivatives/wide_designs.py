@@ -22,7 +22,7 @@ from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.losses import CurvedLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
-from dpbayes_cli.inference.derivatives.first_round import guess_count, guess_sds, noisy_moments
+from dpbayes_cli.inference.derivatives.first_round import guess_count, noisy_moments, prior_at_guesses
 from dpbayes_cli.inference.derivatives.hessian_law import hessian_law
 
 HESSIANS = 400
@@ -139,7 +139,7 @@ def draw_coefficients(
         hessians: the number of Hessians, a multiple of ``_BLOCK``.
     """
     law, start = hessian_law(observation), mean_coefficients(observation)
-    prior, width = observation.prior.at(guess_sds(observation)), observation.design.width
+    prior, width = prior_at_guesses(observation), observation.design.width
     draws, covariance = [], np.zeros((width, width))
     for _ in range(hessians // _BLOCK):
         newton = _Newton(observation, law.draw(_BLOCK, rng), start)
@@ -147,7 +147,7 @@ def draw_coefficients(
         for _ in range(_STEPS):
             newton.step(prior, precisions)
         for _ in range(0 if prior.is_normal else _SWEEPS):
-            precisions = prior.mixing_precisions(_draw(newton, precisions, 1, rng)[0], rng)[:, :, None] * np.eye(width)
+            precisions = prior.mixing_precisions(_draw(newton, precisions, 1, rng)[0], rng)
             newton.step(prior, precisions)
         draws.append(_draw(newton, precisions, each, rng))
         covariance += np.linalg.inv(newton.hessians + precisions).sum(axis=0) / hessians
@@ -166,7 +166,7 @@ def mean_coefficients(observation: NoisyDerivatives) -> Floats:
 
     The number of steps is always the same.
     """
-    prior = observation.prior.at(guess_sds(observation))
+    prior = prior_at_guesses(observation)
     newton = _Newton(observation, hessian_law(observation).means[None], observation.points[-1])
     for _ in range(_FIRST_STEPS):
         newton.step(prior, prior.precision[None])

@@ -175,7 +175,8 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         Meta(
             description="the scale of the effect of one standard deviation of a number, to whose square that of a "
             "tenth of the range between the bounds is added; if there are numbers, that of the intercept is three "
-            "times as large, otherwise 1 (in Poisson regression twice that); that of levels of texts is 1 [1.5; in "
+            "times as large and refers to the means of the numbers, otherwise it is 1 (in Poisson regression twice "
+            "that); that of levels of texts is 1 [1.5; in "
             "probit regression 0.9, in Poisson regression 0.45]"
         ),
     ] = None
@@ -264,7 +265,10 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         per_sd = tuple(self.effect is not None and name in numbers and name not in self.scale for name in names)
         per_sd = per_sd if any(per_sd) else ()
         about_zero = bool(per_sd) and not design.ones.any()
-        return CoefficientLaw(means, scales, self.law, self.freedom or 4.0, self.correlations, tau, per_sd, about_zero)
+        is_centered = design.intercept and INTERCEPT not in {*self.mean, *self.scale}
+        centered = tuple(is_centered and name in numbers for name in names) if per_sd else ()
+        freedom = self.freedom or 4.0
+        return CoefficientLaw(means, scales, self.law, freedom, self.correlations, tau, per_sd, about_zero, centered)
 
     def _scales(self, design: Design, factor: float) -> dict[str, float]:
         """Return the default scale of each coefficient by its name."""

@@ -23,7 +23,7 @@ from dpbayes_cli.inference.derivatives.average_effects import average_effects, u
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
 from dpbayes_cli.inference.derivatives.feature_law import feature_law
-from dpbayes_cli.inference.derivatives.first_round import guess_sds
+from dpbayes_cli.inference.derivatives.first_round import prior_at_guesses
 from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly, known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.number_law import BaseNumberLaw
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
@@ -269,7 +269,7 @@ def test_average_effects_are_means_over_the_law_of_the_features() -> None:
 
 
 def test_the_prior_of_an_effect_refers_to_the_standard_deviation_that_the_law_of_the_features_gives() -> None:
-    """Beside it, ``spread`` gives the same density but for the prior of the coefficients of numbers."""
+    """Beside it, ``spread`` gives the same density but for the prior of coefficients of numbers and the intercept."""
     _, seen = simulated(Cell("mixed", 3, 2000, 1.0), np.random.default_rng(3))
     density = find_mode(seen).density
     points = density.start() + np.random.default_rng(4).normal(0.0, 0.3, (5, density.size))
@@ -283,6 +283,8 @@ def test_the_prior_of_an_effect_refers_to_the_standard_deviation_that_the_law_of
     density.observation = replace(seen, prior=CoefficientLaw((0.0,) * 5, (4.5, 2.0, 1.0, 1.0, 2.0)))
     b = beta[:, numbers]
     expected = (-0.5 * (b / scales) ** 2 - np.log(scales) + 0.5 * (b / 2.0) ** 2).sum(axis=1)
+    centered = beta[:, 0] + (weights @ x * b).sum(axis=1)  # the intercept where the numbers have their means
+    expected += 0.5 * (beta[:, 0] ** 2 - centered**2) / 4.5**2
     differences = values - density(points)[0] - expected
     assert differences - differences[0] == pytest.approx(np.zeros(5), abs=1e-8)
 
@@ -291,7 +293,7 @@ def test_the_prior_of_an_effect_refers_to_the_standard_deviation_that_the_law_of
 def test_standard_deviations_are_guessed_from_the_first_round(n: int, epsilon: float, low: float, high: float) -> None:
     """They are near .25 or, where the noise hides them, taken for .4; the prior adds .2 in squares."""
     _, seen = simulated(Cell("normal", 3, n, epsilon), np.random.default_rng(3))
-    guesses = guess_sds(seen)[1:]
+    guesses = 1.5 / np.array(prior_at_guesses(seen).scales[1:])
     assert ((low < guesses) & (guesses < high)).all(), guesses
 
 
@@ -309,7 +311,7 @@ def test_without_an_intercept_means_follow_from_a_text_or_standard_deviations_ar
     seen = observe(design, rows, rng.integers(0, 2, len(x)).astype(float), 3.0, rng, LogisticLoss(), None, prior)
     expected = math.hypot(expected, 0.2)
     assert prior.given(rows).scales[-1] == pytest.approx(1.5 / expected, rel=0.01)
-    assert guess_sds(seen)[-1] == pytest.approx(expected, rel=0.03)
+    assert prior_at_guesses(seen).scales[-1] == pytest.approx(1.5 / expected, rel=0.03)
 
 
 def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:

@@ -1,0 +1,299 @@
+"""Calibration of regressions: how often intervals of coefficients contain the truth, for features of many laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+
+import numpy as np
+from msgspec import Meta
+from scipy.special import ndtr, ndtri
+
+from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn
+from dpbayes_cli.core.noisy_observation import NoisyDerivatives, NoisyObservation
+from dpbayes_cli.core.registry import model_type
+from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.statistic_values import evaluate
+from dpbayes_cli.experiments.calibration_measures import INTERVAL, ranks_among
+from dpbayes_cli.experiments.plots import label_axes, stamped_panels
+from dpbayes_cli.experiments.regression_accuracy import release_derivatives
+from dpbayes_cli.experiments.results import CLEAR, OURS, Claim, GridPoint, PointOutcome, Result, Results, in_words
+from dpbayes_cli.experiments.study import DROPPED, SimulatedStudy, plan_release, with_errors
+from dpbayes_cli.inference.batch import draw_many
+from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly
+from dpbayes_cli.inference.derivatives.posterior_mode import plug_in
+from dpbayes_cli.models.families.regression_simulation import draw_regressions
+from dpbayes_cli.models.linear_regression import LinearRegression
+from dpbayes_cli.spec.convert_section import Exact
+from dpbayes_cli.spec.release_spec import build_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpbayes_cli.core.plan import Step
+    from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+
+Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed", "at-bounds", "zeros"]
+Method = Literal["noise-aware", "naive"]
+
+_LEVELS = 4
+_TARGETS: dict[str, dict[str, Any]] = {
+    "linear-regression": {"lower": -1.0, "upper": 1.0},
+    "poisson-regression": {"upper": 20},
+    "logistic-regression": {"values": ["0", "1"]},
+    "probit-regression": {"values": ["0", "1"]},
+}
+_MOST_OUTSIDE = 1e-3
+"""The largest share of a linear regression's targets outside their bounds; other records are drawn again."""
+_DRAWN = 20
+_BETWEEN = 0.87, 0.93
+"""The coverage that claims expect of 90 % intervals."""
+_THINNED = 2
+"""Every second draw of a chain is used; these are nearly independent."""
+
+
+class CalibrationCase(Section, frozen=True, kw_only=True):
+    """A model, the kind of its features, and their numbers."""
+
+    model: Literal["linear-regression", "poisson-regression", "logistic-regression", "probit-regression"]
+    kind: Annotated[Kind, Meta(description="the law of the features")]
+    features: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=100)], ...], Meta(min_length=1, description="numbers of features")
+    ]
+    methods: Annotated[tuple[Method, ...], Meta(description="methods of this case, in place of the study's")] = ()
+
+    def build_model(self, features: int) -> Any:
+        """Return the model with so many features, and its default prior."""
+        return build_spec({"model": self.model, "domain": self._domain(features)}).build_model()
+
+    def _domain(self, features: int) -> dict[str, Any]:
+        parts = {f"x{j:03}": _feature(kind) for j, kind in enumerate(kinds_of(self.kind, features))}
+        return {"target": {"column": "y", **_TARGETS[self.model]}, "features": parts}
+
+
+def kinds_of(kind: Kind, features: int) -> list[Kind]:
+    """Return the kind of each feature."""
+    mixture: tuple[Kind, ...] = ("normal", "binary", "skewed")
+    return [mixture[j % 3] if kind == "mixed" else kind for j in range(features)]
+
+
+def _feature(kind: Kind) -> dict[str, Any]:
+    if kind in {"binary", "categorical"}:
+        return {"values": [str(level) for level in range(2 if kind == "binary" else _LEVELS)]}
+    return {"lower": -1.0, "upper": 1.0}
+
+
+def draw_codes(
+    kinds: Sequence[Kind], columns: Sequence[AnyColumn], n_records: int, rng: np.random.Generator
+) -> Integers:
+    """Draw features from a normal copula with margins of these kinds, shape (n_records, n_features).
+
+    Two common factors make them dependent; correlations of the kind "correlated" are about .9.
+    """
+    d = len(columns)
+    loadings = rng.normal(0.0, 0.6, (d, 2))
+    if "correlated" in kinds:
+        loadings[:, 0] = rng.normal(3.0, 0.3, d)
+    covariance = loadings @ loadings.T + np.eye(d)
+    covariance /= np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    z = rng.multivariate_normal(np.zeros(d), covariance, n_records, method="cholesky")
+    codes = np.empty((n_records, d), dtype=np.int64)
+    for j, (own, column) in enumerate(zip(kinds, columns, strict=True)):
+        if own in {"binary", "categorical", "at-bounds"}:
+            size = _LEVELS if own == "categorical" else 2
+            codes[:, j] = np.searchsorted(ndtri(np.cumsum(rng.dirichlet(np.full(size, 4.0)))[:-1]), z[:, j])
+            codes[:, j] *= column.steps if isinstance(column, NumericColumn) else 1
+            continue
+        # normal: bounds at 4 standard deviations from a middle near the mean; skewed: log-normal
+        scaled = rng.uniform(-0.2, 0.2) + z[:, j] / 4.0
+        if own == "zeros":  # 60 % at the lower bound, the others uniform
+            scaled = 2.0 * (ndtr(z[:, j]) - 0.6) / 0.4 - 1.0
+        if own == "skewed":
+            scaled = np.exp(0.7 * z[:, j]) / 4.0 - 1.0
+        steps = require_type(column, NumericColumn).steps
+        codes[:, j] = np.rint((np.clip(scaled, -1.0, 1.0) + 1.0) / 2.0 * steps)
+    return codes
+
+
+class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
+    """How often 90 % intervals of the coefficients of private regressions contain the true ones.
+
+    In each trial the true coefficients are drawn from the default prior, records from the model, with features of a law
+    that inference does not assume, and a release under the default mechanism. `noise-aware` accounts for the noise;
+    `naive` takes the noisy numbers for exact. Intervals are those of ranks among posterior draws. Markov chains of a
+    trial end after a few draws, because errors of the ranks are independent between trials.
+
+    Source: Talts et al. 2018 (simulation-based calibration).
+    """
+
+    study: Literal["regression-calibration"]
+    trials: Annotated[int, Meta(ge=2, le=100_000, description="simulated releases per point")] = 400
+    draws: Annotated[int, Meta(ge=16, le=10_000, description="posterior draws per trial")] = 80
+    delta: Annotated[Exact, Meta(description="delta of the releases")] = "1e-6"
+    n: Annotated[tuple[Annotated[int, Meta(ge=1, le=10**9)], ...], Meta(min_length=1, description="numbers of records")]
+    least: Annotated[float, Meta(ge=0, description="the smallest n * epsilon of a point")] = 0.0
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1)] = ("noise-aware",)
+    cases: Annotated[dict[str, CalibrationCase], Meta(min_length=1)]
+
+    exact: ClassVar = {"delta": ("0", "0.1")}
+    columns = ("case", "features", "n", "epsilon", "method")
+    measures = (*with_errors("coverage", "error", "sd"), "lowest")
+    by_trial = ("coverage", "error", "sd")
+    shown = ("case", "features", "n", "epsilon", "method", "coverage", "coverage_se", "lowest", "error", "sd")
+    legend = (
+        "`coverage`: how often the 90 % intervals contain the true coefficients, with one standard error. `lowest`: "
+        "the coverage of the worst coefficient. `error`, `sd`: root mean square distance of posterior means from the "
+        "true coefficients, and posterior standard deviation, both over coefficients, then averaged over trials."
+    )
+
+    def grid(self) -> list[GridPoint]:
+        grid = []
+        for name, case in self.cases.items():
+            for features, n, epsilon in product(case.features, self.n, self.epsilon):
+                if n * float(epsilon) < self.least:
+                    continue
+                place = {"case": name, "features": features, "n": n, "epsilon": epsilon}
+                release = {"epsilon": epsilon, "delta": self.delta, "seed": self.seed, "trials": self.trials}
+                data = {"model": case.model, "kind": case.kind, "features": features, "n": n, **release}
+                for method in case.methods or self.methods:
+                    own = {"method": method, "draws": self.draws}
+                    grid.append(self.point({**place, "method": method}, data, own))
+        return grid
+
+    def run(self, point: GridPoint) -> PointOutcome:
+        case, n = self.cases[point.case], point["n"]
+        model = case.build_model(point["features"])
+        cost = {"epsilon": Decimal(point["epsilon"]), "delta": Decimal(self.delta)}
+        kind = model_type(case.model)
+        step = plan_release(kind.default_with_delta or kind.default_mechanism, model, DROPPED, n, **cost).final_step
+        generators = [np.random.default_rng(seed) for seed in point.data_seed().spawn(self.trials)]
+        simulate = _simulate_linear if isinstance(model, LinearRegression) else _simulate
+        kinds = kinds_of(case.kind, point["features"])
+        truths, seen = zip(*(simulate(model, kinds, step, n, each) for each in generators), strict=True)
+        rng = np.random.default_rng(point.inference_seed())
+        draws = self._draw(seen, point["method"], rng)[..., : len(truths[0])]
+        ranks = ranks_among(np.array(truths), draws, rng)
+        covered = np.abs(ranks - 0.5) < INTERVAL / 2.0
+        errors = np.square(draws.mean(axis=1) - truths).mean(axis=1) ** 0.5
+        sds = draws.var(axis=1).mean(axis=1) ** 0.5
+        trials = {"coverage": covered.mean(axis=1), "error": errors, "sd": sds}
+        return PointOutcome.averaged(trials, self.by_trial, lowest=float(covered.mean(axis=0).min()))
+
+    def _draw(self, seen: Sequence[NoisyObservation], method: Method, rng: np.random.Generator) -> Floats:
+        """Return posterior draws given each release, shape (n_trials, n_draws, k)."""
+        drawn = []
+        for each in seen:
+            if not isinstance(each, NoisyDerivatives):
+                return draw_many(seen, method, self.draws, rng)
+            if method == "naive":
+                drawn.append(rng.multivariate_normal(*plug_in(each), self.draws, method="eigh"))
+            else:
+                drawn.append(draw_roughly(each, _THINNED * self.draws, rng)[::_THINNED][: self.draws])
+        return np.array(drawn)
+
+    def figures(self, results: Results) -> dict[str, Any]:
+        def draw(axes: Any, name: str, features: int) -> None:
+            axes.axhspan(*_BETWEEN, color="0.9", zorder=0)
+            own = results.where(case=name, features=features)
+            for (method, epsilon), style in zip(product(get_args(Method), self.epsilon), _STYLES, strict=False):
+                line = own.where(epsilon=epsilon, method=method)
+                values = [(each["n"], each.measure("coverage"), 2.0 * each.measure("coverage_se")) for each in line]
+                if values:
+                    axes.errorbar(*np.array(values).T, fmt=style, markersize=4, label=f"{method}, epsilon {epsilon}")
+            axes.set_ylim(0.0 if own.where(method="naive") else 0.75, 1.0)
+            label_axes(axes, f"{name}, {features} features", "n", "coverage")
+
+        places = {(each["case"], each["features"]): None for each in results}
+        return {"coverage": stamped_panels(places, 4, draw, "Coverage of 90 % intervals; gray: 87 to 93 %")}
+
+    def claims(self, results: Results) -> Iterator[Claim]:
+        for name in self.cases:
+            own = results.where(case=name)
+            for method, says in (("noise-aware", _calibrated), ("naive", _too_narrow)):
+                if points := own.where(method=method):
+                    yield says(name, points)
+
+
+_STYLES = ("C0o-", "C1s-", "C2^-", "C0o:", "C1s:", "C2^:")
+
+
+def _calibrated(name: str, own: Results) -> Claim:
+    low, high = _BETWEEN
+    outside = [each for each in own if _beyond(each, low, high)]
+    sides = {"too narrow" if each.measure("coverage") < low else "too wide" for each in outside}
+    return Claim(
+        OURS,
+        f"{name}: intervals of `noise-aware` contain {low:.0%} to {high:.0%} of the true coefficients at every point, "
+        f"up to {CLEAR:g} standard errors.",
+        not outside,
+        f"{_range(own)}; outside: {'; '.join(map(_in_words, outside)) or 'none'}",
+        f"There the intervals are {' or '.join(sorted(sides))}." if outside else "",
+    )
+
+
+def _too_narrow(name: str, own: Results) -> Claim:
+    fine = [each for each in own if each.measure("coverage") > _BETWEEN[0]]
+    return Claim(
+        OURS,
+        f"{name}: intervals of `naive` contain fewer at every point.",
+        not fine,
+        f"{_range(own)}; not fewer: {'; '.join(map(_in_words, fine)) or 'none'}",
+    )
+
+
+def _beyond(each: Result, low: float, high: float) -> bool:
+    margin = CLEAR * each.measure("coverage_se")
+    return not low - margin <= each.measure("coverage") <= high + margin
+
+
+def _range(own: Results) -> str:
+    values = [each.measure("coverage") for each in own]
+    return f"{min(values):.3f} to {max(values):.3f} at {len(values)} points"
+
+
+def _in_words(each: Result) -> str:
+    place = {name: each[name] for name in ("features", "n", "epsilon")}
+    return f"{in_words(place)}: {each.measure('coverage'):.3f} ± {each.measure('coverage_se'):.3f}"
+
+
+def _simulate(
+    model: ConvexLossModel, kinds: list[Kind], step: Step, n: int, rng: np.random.Generator
+) -> tuple[Floats, NoisyObservation]:
+    """Draw coefficients, records and a release of a regression by its derivatives."""
+    features = draw_codes(kinds, model.columns[:-1], n, rng)
+    rows = model.design.rows(features)
+    truth = model.prior.given(rows).draw(1, rng)[0]
+    targets = model.simulated_targets(np.asarray(rows @ truth), rng)
+    return truth, release_derivatives(step, np.column_stack([features, targets]), rng)
+
+
+def _simulate_linear(
+    model: LinearRegression, kinds: list[Kind], step: Step, n: int, rng: np.random.Generator
+) -> tuple[Floats, NoisyObservation]:
+    """Draw coefficients, records and a release of a linear regression."""
+    law, columns = model.law(True), model.columns[1:]
+    while True:
+        codes = draw_codes([kinds[_place(each)] for each in columns], columns, n, rng)
+        numbers = codes.astype(np.float64)  # numbers as such, levels as codes
+        parts = []
+        for j, column in enumerate(columns):
+            if isinstance(column, NumericColumn):
+                numbers[:, j] = 2.0 * numbers[:, j] / column.steps - 1.0
+                parts.append(numbers[:, j, None])
+            else:
+                parts.append(1.0 * (codes[:, j, None] == np.arange(1, len(column.levels))))
+        x = np.hstack(parts)
+        for level, slopes, variance in zip(*draw_regressions(law, x, _DRAWN, rng), strict=True):
+            y = level + x @ slopes + variance**0.5 * rng.standard_normal(n)
+            if (np.abs(y) > 1.0).mean() < _MOST_OUTSIDE:
+                values = evaluate(model.statistic(DROPPED), model.columns, np.column_stack([y, numbers]))
+                released = np.array(values) + step.noise.simulate(rng, len(values))
+                return np.append(level, slopes), model.observation(DROPPED, released.tolist(), step.noise, n)
+
+
+def _place(column: AnyColumn) -> int:
+    """Return which feature a column is, from its name."""
+    return int(column.role[1:])
