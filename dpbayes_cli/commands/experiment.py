@@ -53,12 +53,12 @@ def command(
     dpbayes experiment configs/experiments/logistic-regression.yaml --case abalone
 
     FILE names the kind of study, and states a grid of cases, methods and privacy costs; each point of the grid is
-    simulated several times (trials). The kind calibration measures how often credible intervals contain the true value.
-    classification, hmm, logistic-regression and linear-regression measure how well new records are predicted.
-    estimation measures the error of the estimate of a parameter, and groups the errors for many groups of records.
-    renyi-curves, renyi-utility and adversarial-data measure the privacy cost of posterior draws, and what the draws
-    reveal. benchmark compares estimates with those of other packages, regression-accuracy predictions and coefficients,
-    and synthetic analyses of synthetic records.
+    simulated several times (trials). calibration and regression-calibration measure how often credible intervals
+    contain the true value. classification, hmm, logistic-regression and linear-regression measure how well new records
+    are predicted. estimation measures the error of the estimate of a parameter, and groups the errors for many groups
+    of records. renyi-curves, renyi-utility and adversarial-data measure the privacy cost of posterior draws, and what
+    the draws reveal. benchmark compares estimates with those of other packages, regression-accuracy predictions and
+    coefficients, and synthetic analyses of synthetic records.
 
     The output compares the results with claims of published papers; the exit code is 0 even if a claim does not hold.
     Every finished point is saved in the output directory. The same command therefore finishes a killed run; after a

@@ -12,6 +12,7 @@ from msgspec import Meta
 from scipy.special import ndtr, ndtri
 
 from dpbayes_cli.base.numeric import Floats, Integers
+from dpbayes_cli.core.coefficient_law import HasCoefficients
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, NoisyObservation
 from dpbayes_cli.core.registry import model_type
@@ -26,7 +27,6 @@ from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly
 from dpbayes_cli.inference.derivatives.posterior_mode import plug_in
 from dpbayes_cli.models.families.regression_simulation import draw_regressions
-from dpbayes_cli.models.linear_regression import LinearRegression
 from dpbayes_cli.spec.convert_section import Exact
 from dpbayes_cli.spec.release_spec import build_spec
 
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.core.plan import Step
     from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+    from dpbayes_cli.models.linear_regression import LinearRegression
 
 Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed", "at-bounds", "zeros"]
 Method = Literal["noise-aware", "naive"]
 
-_LEVELS = 4
+LEVELS = 4
+"""The number of levels of a text of the kind \"categorical\"."""
 _TARGETS: dict[str, dict[str, Any]] = {
     "linear-regression": {"lower": -1.0, "upper": 1.0},
     "poisson-regression": {"upper": 20},
@@ -82,7 +84,7 @@ def kinds_of(kind: Kind, features: int) -> list[Kind]:
 
 def _feature(kind: Kind) -> dict[str, Any]:
     if kind in {"binary", "categorical"}:
-        return {"values": [str(level) for level in range(2 if kind == "binary" else _LEVELS)]}
+        return {"values": [str(level) for level in range(2 if kind == "binary" else LEVELS)]}
     return {"lower": -1.0, "upper": 1.0}
 
 
@@ -103,7 +105,7 @@ def draw_codes(
     codes = np.empty((n_records, d), dtype=np.int64)
     for j, (own, column) in enumerate(zip(kinds, columns, strict=True)):
         if own in {"binary", "categorical", "at-bounds"}:
-            size = _LEVELS if own == "categorical" else 2
+            size = LEVELS if own == "categorical" else 2
             codes[:, j] = np.searchsorted(ndtri(np.cumsum(rng.dirichlet(np.full(size, 4.0)))[:-1]), z[:, j])
             codes[:, j] *= column.steps if isinstance(column, NumericColumn) else 1
             continue
@@ -170,7 +172,7 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
         kind = model_type(case.model)
         step = plan_release(kind.default_with_delta or kind.default_mechanism, model, DROPPED, n, **cost).final_step
         generators = [np.random.default_rng(seed) for seed in point.data_seed().spawn(self.trials)]
-        simulate = _simulate_linear if isinstance(model, LinearRegression) else _simulate
+        simulate: Any = _simulate if isinstance(model, HasCoefficients) else _simulate_linear
         kinds = kinds_of(case.kind, point["features"])
         truths, seen = zip(*(simulate(model, kinds, step, n, each) for each in generators), strict=True)
         rng = np.random.default_rng(point.inference_seed())

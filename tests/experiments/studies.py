@@ -280,13 +280,27 @@ cases:
           unit: {values: [a, b, c], impute: a}
           kind: {values: [x, y, z], impute: x}
           hurt: {values: [no, yes], impute: no}
+---
+study: regression-calibration
+name: regression-calibration
+seed: 1
+trials: 3
+draws: 16
+n: [100, 200]
+epsilon: [3]
+least: 400
+methods: [naive]
+cases:
+  texts: {model: logistic-regression, kind: categorical, features: [1], methods: [noise-aware, naive]}
+  counts: {model: poisson-regression, kind: mixed, features: [2]}
+  numbers: {model: linear-regression, kind: mixed, features: [3], methods: [noise-aware, naive]}
 """,
         yaml.BaseLoader,
     )
 )
 (
     CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY, GROUPS, ACCURACY,
-    SYNTHETIC, BENCHMARK,
+    SYNTHETIC, BENCHMARK, REGRESSIONS,
 ) = SMALL  # fmt: skip
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.coefficient_law import CoefficientLaw
@@ -17,6 +16,7 @@ from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.design import Design, Feature
 from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss, ProbitLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
+from dpbayes_cli.experiments.regression_calibration import LEVELS, Kind, draw_codes, kinds_of
 from dpbayes_cli.inference.derivatives.infer_derivatives import next_point
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
@@ -27,10 +27,8 @@ from dpbayes_cli.models.poisson_regression import PoissonRegression
 from dpbayes_cli.models.probit_regression import ProbitRegression
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 
-Kind = Literal["normal", "binary", "categorical", "skewed", "correlated", "mixed", "at-bounds", "zeros"]
 DELTA = 1e-6
 LOGISTIC = LogisticLoss()
-LEVELS = 4
 _STEPS = 1 << 12
 
 
@@ -58,9 +56,7 @@ class Cell:
         return stated.law_of(self.design(), self.loss.start(), model.intercept_factor)
 
     def kinds(self) -> list[Kind]:
-        if self.kind != "mixed":
-            return [self.kind] * self.d
-        return [("normal", "binary", "skewed")[j % 3] for j in range(self.d)]
+        return kinds_of(self.kind, self.d)
 
     def design(self) -> Design:
         def feature(j: int, kind: Kind) -> Feature:
@@ -72,29 +68,7 @@ class Cell:
         return Design(tuple(feature(j, kind) for j, kind in enumerate(self.kinds())))
 
     def codes(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw features: a normal copula, with correlations of about .9 if asked for, and the margins of the cell."""
-        loadings = rng.normal(0.0, 0.6, (self.d, 2))
-        if self.kind == "correlated":
-            loadings[:, 0] = rng.normal(3.0, 0.3, self.d)
-        covariance = loadings @ loadings.T + np.eye(self.d)
-        covariance /= np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
-        z = rng.multivariate_normal(np.zeros(self.d), covariance, n, method="cholesky")
-        codes = np.empty((n, self.d), dtype=np.int64)
-        for j, kind in enumerate(self.kinds()):
-            if kind not in {"binary", "categorical", "at-bounds"}:
-                # normal: bounds at 4 standard deviations from a middle near the mean; skewed: log-normal
-                scaled = rng.uniform(-0.2, 0.2) + z[:, j] / 4.0
-                if kind == "zeros":  # 60 % at the lower bound, the others uniform
-                    scaled = 2.0 * (ndtr(z[:, j]) - 0.6) / 0.4 - 1.0
-                if kind == "skewed":
-                    scaled = np.exp(0.7 * z[:, j]) / 4.0 - 1.0
-                codes[:, j] = np.rint((np.clip(scaled, -1.0, 1.0) + 1.0) / 2.0 * _STEPS)
-            else:
-                size = LEVELS if kind == "categorical" else 2
-                shares = rng.dirichlet(np.full(size, 4.0))
-                codes[:, j] = np.searchsorted(ndtri(np.cumsum(shares)[:-1]), z[:, j])
-                codes[:, j] *= _STEPS if kind == "at-bounds" else 1
-        return codes
+        return draw_codes(self.kinds(), [each.column for each in self.design().features], n, rng)
 
 
 def observe(

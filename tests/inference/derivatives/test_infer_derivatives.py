@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -405,38 +404,17 @@ def test_a_wide_design_is_inferred_from_all_hessians() -> None:
     assert known_miscalibration(Cell("categorical", 5, 1000, 1.0).design()) == ()
 
 
-AT_BOUNDS: tuple[Kind, ...] = ("at-bounds", "zeros")
-KINDS: tuple[Kind, ...] = ("normal", "binary", "categorical", "skewed", "correlated", "mixed")
-FULL_STUDY = [
-    Cell(kind, d, n, epsilon)
-    for kind, d, n, epsilon in itertools.product(KINDS, (3, 5, 10), (250, 1000, 5000, 20_000), (0.5, 1.0, 3.0))
-    if n * epsilon >= 500
-]
-FULL_STUDY += [replace(cell, loss=CountLoss(20)) for cell in FULL_STUDY if cell.d == 5]
-FULL_STUDY += [
-    Cell(kind, d, n, epsilon)
-    for kind, d, n, epsilon in itertools.product(AT_BOUNDS, (3, 5), (1000, 20_000), (0.5, 3.0))
-]
-TENTH = FULL_STUDY[4::11]  # 11 shares no factor with the numbers of sizes and epsilons
+OTHERS: tuple[Kind, ...] = ("correlated", "mixed", "at-bounds", "zeros")
 
 
 @pytest.mark.slow
 @pytest.mark.calibration
-@pytest.mark.parametrize("cell", TENTH, ids=str)
-def test_a_tenth_of_the_study_is_calibrated(cell: Cell) -> None:
+@pytest.mark.parametrize("cell", [Cell(kind, 3, n, 3.0) for kind in OTHERS for n in (1000, 20_000)], ids=str)
+def test_features_of_other_laws_than_in_the_study_are_calibrated(cell: Cell) -> None:
     """About 48 intervals a cell show large errors alone: .9 of 48 is below .69 with probability 1e-4."""
-    result = study(cell, {3: 12, 5: 8, 10: 4}[cell.d], 1000 + FULL_STUDY.index(cell))
+    result = study(cell, 12, 1000)
     print(cell, result)
     assert result.covered.mean() >= 0.69
-
-
-@pytest.mark.calibration_full
-@pytest.mark.parametrize("cell", FULL_STUDY, ids=str)
-def test_the_full_study_is_calibrated(cell: Cell) -> None:
-    """The standard error of 400 data sets is about .007, three of which are added to the requirement, .87 to .93."""
-    result = study(cell, 400, 2000 + FULL_STUDY.index(cell))
-    print(cell, result)
-    assert 0.85 <= result.covered.mean() <= 0.95
 
 
 @pytest.mark.calibration_full
