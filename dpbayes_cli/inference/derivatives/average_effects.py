@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import numpy as np
 
 from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.core.coefficient_law import CoefficientLaw
+from dpbayes_cli.core.design import Contrast
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.first_round import prior_at_guesses
@@ -56,17 +60,18 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
         without_noise: their covariance without noise, shape (width, width).
     """
     prior = prior_at_guesses(observation)
-    unknown, hidden, shrunk, has_numbers = [], [], [], False
+    unknown: list[Contrast] = []
+    hidden: list[Contrast] = []
+    shrunk: list[Contrast] = []
     for contrast in observation.design.contrasts:
         effects, variance = contrast.of_coefficients(beta), contrast.variance(prior.covariance)
         if contrast.variance(without_noise) > _UNKNOWN_SHARE * variance:
-            unknown.append(contrast.name)
+            unknown.append(contrast)
         elif float(effects.var()) > _UNKNOWN_SHARE * variance:
-            hidden.append(contrast.name)
-            has_numbers |= contrast.lowered is None
+            hidden.append(contrast)
         elif abs(float(effects.mean() - contrast.of_coefficients(prior.location))) > _FAR * variance**0.5:
-            shrunk.append(contrast.name)
-    warnings, wider = [], f"dpbayes infer BUNDLE --prior {observation.prior.wider} (of a text: scale.NAME=3)"
+            shrunk.append(contrast)
+    warnings = []
     if unknown:
         warnings.append(
             f"even without noise, the records would say little about {_some(unknown)}: the value is rare, other "
@@ -74,22 +79,34 @@ def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Float
             "defend"
         )
     if hidden:
+        has_numbers = any(each.lowered is None for each in hidden)
         remedy = "Bounds closer to the values of a number, or more epsilon," if has_numbers else "More epsilon"
         warnings.append(
             f"the noise hides most of what the records say about {_some(hidden)}: intervals are mainly those of "
             f"the prior, which may exclude a large effect. {remedy} would tell more; a wider prior shows what the "
-            f"release itself tells, at no cost: {wider}"
+            f"release itself tells, at no cost: {_wider(observation.prior, hidden)}"
         )
     if shrunk:
         warnings.append(
             f"the estimate of {_some(shrunk)} is outside the 90 % interval of its prior, which draws it toward "
             "the middle of the prior, so that the interval may exclude the true effect. To see a wider prior, at no "
-            f"cost: {wider}"
+            f"cost: {_wider(observation.prior, shrunk)}"
         )
     return tuple(warnings)
 
 
-def _some(names: list[str]) -> str:
-    """Return the first names, and how many others there are."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} other{'s' * (more > 1)}" if more > 0 else "")
+def _wider(prior: CoefficientLaw, contrasts: list[Contrast]) -> str:
+    """Return the command that infers with a wider prior of all numbers, and of the first text among contrasts."""
+    texts = [each for each in contrasts if each.lowered is not None]
+    keys = [prior.wider] if len(texts) < len(contrasts) or prior.tau is not None else []
+    if texts and prior.tau is None:
+        keys.append(f"scale.{texts[0].feature}={texts[0].change}={2.0 * prior.scales[texts[0].raised]:.3g}")
+    return " ".join(["dpbayes infer BUNDLE", *(f"--prior {quote(key)}" for key in keys)])
+
+
+def _some(contrasts: list[Contrast]) -> str:
+    """Return the names of the first contrasts, and how many others there are."""
+    more = len(contrasts) - _NAMED
+    return ", ".join(each.name for each in contrasts[:_NAMED]) + (
+        f" and {more} other{'s' * (more > 1)}" if more > 0 else ""
+    )

@@ -321,6 +321,10 @@ def test_a_result_says_what_the_records_and_the_noise_do_not_tell() -> None:
     assert "x=b against a" in rare
     assert "even without noise" in rare
     assert "the noise hides" in hidden
+    assert "BUNDLE --prior precision=0.125" in hidden
+    stated = replace(seen, prior=CoefficientLaw((0.0, 0.0), (2.0**0.5, 2.0**0.5)))
+    (hidden,) = uninformed(stated, flat, np.array([[0.01, 0.0], [0.0, 0.01]]))
+    assert hidden.endswith("BUNDLE --prior scale.x=b=2.83"), "a text has no other key"
     assert told_of(0.1 * flat, 0.01 * np.eye(2)) == ()
     told = [bool(told_of(share * flat, 0.01 * np.eye(2))) for share in (0.6, 0.8)]
     assert told == [False, True], "a warning if more than half of the prior's variance is left"
