@@ -14,7 +14,7 @@ from dpbayes_cli.inference.derivatives.feature_atoms import FeatureAtoms
 
 _PLACE_SD = 0.5
 """The prior standard deviation of the middle of a number that is scaled to [-1, 1]."""
-_TYPICAL_PRECISION, _LOG_PRECISION_SD = 8.0, 1.0
+_TYPICAL_PRECISION, _LOG_PRECISION_SD = 8.0, 1.2
 _EXTREME = 8.0
 """A log precision is cut at this distance from that of the base law, so that weights are finite."""
 _CONVEX = 0.03
