@@ -40,8 +40,8 @@ class LogisticRegression(CurvedClassModel):
         assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "
         "a public norm. Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By "
         "default their priors are normal with mean 0. Their standard deviations are 1.5 for the effect of one standard "
-        "deviation of a number, 1 for texts, and 4.5 for the intercept (1 without numbers); with mechanisms that "
-        "release draws, 1 for all coefficients.",
+        "deviation of a number, 1 for texts, and 4.5 for the intercept (1 without numbers), where the numbers "
+        "have their means; with mechanisms that release draws, 1 for all coefficients.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
         corrections="With an intercept, the Lipschitz constant of the loss is L = sqrt(1 + norm^2); the papers state L "
         "= norm.",

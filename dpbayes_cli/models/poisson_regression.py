@@ -63,8 +63,8 @@ class PoissonRegression(CurvedLossModel):
         "Given the features, a count is Poisson before it is clamped; if counts vary more, intervals are too narrow. "
         "Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1. By default their "
         "priors are normal. Their standard deviations are 0.45 for the effect of one standard deviation of a number, 1 "
-        "for texts, and 2.7 for the intercept (2 without numbers); the mean of the intercept is log(bound / 4), that "
-        "of other coefficients 0.",
+        "for texts, and 2.7 for the intercept (2 without numbers), where the numbers have their means; the mean "
+        "of the intercept is log(bound / 4), that of other coefficients 0.",
         source="Wedderburn 1974 (quasi-likelihood).",
         corrections="The mean of clamped counts takes the place of exp(x'w), so that clamping causes no bias. With "
         "another link, gradients would have to be clipped, and clipping has a bias that depends on the data.",

@@ -58,7 +58,7 @@ class ProbitRegression(CurvedClassModel):
         "likelihood is replaced by the canonical pseudo-likelihood y * t - A(t), where t is the linear predictor and "
         "A(t) = t * Phi(t) + phi(t); both have the mean function Phi. The standard deviations of the "
         "default priors are 0.9 for the effect of one standard deviation of a number, 1 for texts, and 2.7 for the "
-        "intercept (1 without numbers).",
+        "intercept (1 without numbers), where the numbers have their means.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
         "canonical form. The log likelihoods of probit and complementary log-log models have unbounded gradients and "

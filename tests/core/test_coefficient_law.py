@@ -53,8 +53,8 @@ def test_the_law_of_an_intercept_refers_to_the_means_of_centered_columns(name: L
     """A share of 20,000 draws errs by 0.015, which is 5 standard errors for a level near 0.2."""
     plain = CoefficientLaw((0.5, -1.0, 0.0), (0.3, 2.0, 1.0), name, 3.0)
     unknown = replace(plain, per_sd=(False, True, False), centered=(False, True, False))
-    law = unknown.at(np.array([1.0, 0.7, 0.2]), np.array([1.0, 1.45, 0.1]))
-    plain = replace(plain, scales=(0.3, 2.0, 1.0))
+    law = unknown.at(np.array([1.0, 0.7, 0.2]), np.array([1.0, 0.7, 0.1]))  # the variance is .21, and .04 is added
+    plain = replace(plain, scales=(0.3, 4.0, 1.0))
     draws = law.draw(20_000, np.random.default_rng(1))
     centered = draws + np.outer(0.7 * draws[:, 1], [1.0, 0.0, 0.0])
     for level in (0.1, 0.5, 0.8):

@@ -48,7 +48,13 @@ def test_claims_allow_for_three_standard_errors_and_name_the_points_outside() ->
 
 @pytest.mark.parametrize(
     ("kind", "mean", "sd"),
-    [("normal", 0.0, 0.27), ("skewed", -0.68, 0.25), ("zeros", -0.6, 0.6), ("at-bounds", 0.0, 1.0)],
+    [
+        ("normal", 0.0, 0.27),
+        ("narrow", 0.0, 0.36),
+        ("skewed", -0.68, 0.25),
+        ("zeros", -0.6, 0.6),
+        ("at-bounds", 0.0, 1.0),
+    ],
 )
 def test_numbers_have_the_law_of_their_kind(kind: Kind, mean: float, sd: float) -> None:
     """Of 4,000 records of 60 features; places and shares are drawn for each feature, and the seed is fixed."""

@@ -21,7 +21,9 @@ def test_the_default_prior_refers_to_numbers_and_keeps_what_is_stated() -> None:
     stated = model_of("logistic-regression", CLASS, {"precision": 4.0}).prior
     assert (stated.scales, stated.tau) == ((0.5, 0.5), 4.0)
     beside = model_of("logistic-regression", CLASS, {"effect": 2.0, "scale": {"x": 4.0}}).prior
-    assert (beside.scales, beside.per_sd) == ((6.0, 4.0), ())
+    assert (beside.scales, beside.per_sd, beside.centered) == ((6.0, 4.0), (False, False), (False, True))
+    fixed = model_of("logistic-regression", CLASS, {"effect": 2.0, "scale": {"intercept": 4.0}}).prior
+    assert (fixed.scales, fixed.centered) == ((4.0, 2.0), (False, False))
     related = {"spread": 3.0, "correlations": [[1.0, 0.5], [0.5, 1.0]]}
     assert model_of("logistic-regression", CLASS, related).prior.scales == (3.0, 3.0)
     with pytest.raises(msgspec.ValidationError, match="one of"):

@@ -13,7 +13,8 @@ from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 
 _TYPICAL_VARIANCE, _TYPICAL_ERROR = 0.16, 0.1
-"""The guess of a number's variance where the noise hides it, and the standard deviation of the error of this guess."""
+"""The guess of a number's variance where the noise hides it, and the standard deviation of the error of this guess.
+Means are also so far from 0."""
 _LEAST_WEIGHT = 0.1
 """The smallest share of complete records that is believed."""
 
@@ -40,7 +41,8 @@ def noisy_moments(observation: NoisyDerivatives, n: float) -> tuple[Floats, floa
 
 def without_data(prior: CoefficientLaw) -> CoefficientLaw:
     """Return the prior for guesses of means and standard deviations without any data."""
-    return prior.at(np.zeros(len(prior.means)), np.full(len(prior.means), _TYPICAL_VARIANCE))
+    typical = np.full(len(prior.means), _TYPICAL_VARIANCE)
+    return prior.at(np.sqrt(typical), 2.0 * typical)
 
 
 def prior_at_guesses(observation: NoisyDerivatives) -> CoefficientLaw:

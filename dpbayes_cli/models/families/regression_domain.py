@@ -263,7 +263,7 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         tau = self.precision if is_plain and not self.scale else None
         numbers = {feature.column.role for feature in design.features if isinstance(feature.column, NumericColumn)}
         per_sd = tuple(self.effect is not None and name in numbers and name not in self.scale for name in names)
-        per_sd = per_sd if any(per_sd) else ()
+        per_sd = per_sd if self.effect is not None and numbers else ()
         about_zero = bool(per_sd) and not design.ones.any()
         is_centered = design.intercept and INTERCEPT not in {*self.mean, *self.scale}
         centered = tuple(is_centered and name in numbers for name in names) if per_sd else ()
