@@ -34,8 +34,8 @@ MAX_TRIALS = 200
 """The largest number of simulated releases if no number is stated."""
 _SMALL_NOISE, _SMALL_NOISE_OF_COUNTS = 0.003, 0.05
 """With a standard deviation below this share of what all records together can add, noise hides no mean or share."""
-_GLANCE_SECONDS, _MOST_GLANCES, _MANY_PARAMETERS = 0.5, 20, 5
-"""The CPU time and the largest number of simulations before a charge; of many parameters, only one is simulated."""
+_GLANCE_SECONDS, _LEAST_GLANCES, _MOST_GLANCES, _MANY_PARAMETERS = 0.5, 5, 20, 5
+"""The CPU time and the numbers of simulations before a charge; of more parameters than this, only one is simulated."""
 _COMPARED_TRIALS = 20
 """The number of data sets on which mechanisms for regressions are compared; all see the same."""
 _COSTS = ("epsilon", "delta", "rho", "mu")
@@ -201,7 +201,7 @@ def _part(effort: SimulationEffort, done: int, parts: int) -> Progress | None:
 
 
 def glance(planned: PlannedRelease, n_records: int) -> Expectation | None:
-    """Return a summary of at least one simulated release, within seconds.
+    """Return a summary of a few simulated releases, within seconds.
 
     Nothing is simulated if the noise is small beside the number of records, or if a plan could not simulate it.
 
@@ -218,7 +218,9 @@ def glance(planned: PlannedRelease, n_records: int) -> Expectation | None:
 
     simulation.widths_only = True
     trials = 1 if len(planned.model.parameters) > _MANY_PARAMETERS else None
-    return Expectation.of(simulation, run_in_time(simulation, trials, _MOST_GLANCES, _GLANCE_SECONDS))
+    return Expectation.of(
+        simulation, run_in_time(simulation, trials, _MOST_GLANCES, _GLANCE_SECONDS, least=_LEAST_GLANCES)
+    )
 
 
 def simulate_plan(planned: PlannedRelease, n_records: int, effort: SimulationEffort) -> Expectation | None:
