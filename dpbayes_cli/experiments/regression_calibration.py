@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Meta
 from scipy.special import ndtr, ndtri
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import Floats, Integers
 from dpbayes_cli.core.coefficient_law import HasCoefficients
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
@@ -167,6 +168,8 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
                 for method in case.methods or self.methods:
                     own = {"method": method, "draws": self.draws}
                     grid.append(self.point({**place, "method": method}, data, own))
+        if not grid:
+            raise SpecError("n * epsilon is smaller at all points", where="least")
         return grid
 
     def run(self, point: GridPoint) -> PointOutcome:

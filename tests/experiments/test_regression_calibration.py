@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.regression_calibration import Kind, RegressionCalibration, draw_codes
@@ -27,6 +28,10 @@ def test_points_with_little_information_are_left_out() -> None:
     places = [(point.case, point["n"], point["method"]) for point in study_of().grid()]
     assert places[:2] == [("texts", 200, "noise-aware"), ("texts", 200, "naive")]
     assert len(places) == 5
+    with pytest.raises(SpecError, match="least: n \\* epsilon"):
+        study_of(least=1e6).grid()
+    with pytest.raises(SpecError, match=r"cases\.wide: "):
+        study_of(cases={"wide": {"model": "linear-regression", "kind": "categorical", "features": [20]}}).grid()
 
 
 def test_claims_allow_for_three_standard_errors_and_name_the_points_outside() -> None:
