@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
@@ -49,6 +50,8 @@ _TARGETS: dict[str, dict[str, Any]] = {
     "logistic-regression": {"values": ["0", "1"]},
     "probit-regression": {"values": ["0", "1"]},
 }
+_FARTHEST = 64.0
+"""A bound of the targets of a linear regression that is never reached."""
 _CANDIDATES = 20
 """The number of candidates from which a linear regression of the prior is drawn."""
 _BETWEEN = 0.87, 0.93
@@ -287,7 +290,10 @@ def _simulate(
 def _simulate_linear(
     model: LinearRegression, kinds: list[Kind], step: Step, n: int, rng: np.random.Generator
 ) -> tuple[Floats, NoisyObservation]:
-    """Draw coefficients, records and a release of a linear regression; targets beyond their bounds are clamped."""
+    """Draw coefficients, records and a release of a linear regression.
+
+    Targets beyond their bounds are not clamped: inference takes all targets to be between them.
+    """
     columns = model.columns[1:]
     codes = draw_codes([kinds[_place(each)] for each in columns], columns, n, rng)
     numbers = codes.astype(np.float64)  # numbers as such, levels as codes
@@ -301,7 +307,9 @@ def _simulate_linear(
     x = np.hstack(parts)
     levels, slopes, variances = draw_regressions(model.law(True), x, _CANDIDATES, rng)
     y = levels[0] + x @ slopes[0] + variances[0] ** 0.5 * rng.standard_normal(n)
-    values = evaluate(model.statistic(DROPPED), model.columns, np.column_stack([y, numbers]))
+    target = require_type(model.columns[0], NumericColumn)
+    wide = replace(target, lower=-_FARTHEST, upper=_FARTHEST, steps=int(_FARTHEST) * target.steps)  # the same grid
+    values = evaluate(model.statistic(DROPPED), (wide, *columns), np.column_stack([y, numbers]))
     released = np.array(values) + step.noise.simulate(rng, len(values))
     return np.append(levels[0], slopes[0]), model.observation(DROPPED, released.tolist(), step.noise, n)
 
