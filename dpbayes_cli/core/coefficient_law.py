@@ -30,18 +30,19 @@ class CoefficientLaw:
     """The prior of all coefficients of a design.
 
     Attributes:
-        means: the location of each coefficient; of the intercept, that of its sum with the centers' effects.
+        means: the location of each coefficient; of an intercept with centered columns, that of the linear predictor
+            at their means.
         scales: the scale of each coefficient: of a normal law its standard deviation, of a Laplace law the mean
             distance from its location.
         name: the family of the laws.
         freedom: the degrees of freedom of Student-t laws.
         correlations: the correlation matrix of a normal law; empty for independent coefficients.
         tau: the precision of every coefficient, if they are independent and normal with mean 0.
-        per_sd: whether the scale of each coefficient is divided by the standard deviation of its column; empty if none
-            is. Then the law is known only ``at`` given standard deviations, but for locations and other quantiles.
+        per_sd: whether the scale of each coefficient is divided by the standard deviation of its column; empty if the
+            law does not depend on the columns. Otherwise it is known only ``at`` given means and standard deviations.
         about_zero: whether standard deviations are about 0, because the design does not tell the means.
         centered: whether the law of the intercept, the first coefficient, is that of the linear predictor where this
-            column has its mean; empty if no scale refers to a standard deviation.
+            column has its mean; empty if ``per_sd`` is.
         centers: once the means are known, those of such columns, and 0 for others.
     """
 
@@ -95,7 +96,7 @@ class CoefficientLaw:
     @cached_property
     def _known_scales(self) -> Floats:
         if self.per_sd:
-            raise ValueError("the scales depend on standard deviations that are not known")
+            raise ValueError("the law depends on means and standard deviations of columns that are not known")
         return np.array(self.scales)
 
     @cached_property

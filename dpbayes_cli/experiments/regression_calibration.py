@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -43,7 +43,7 @@ Kind = Literal["normal", "narrow", "binary", "categorical", "skewed", "correlate
 Method = Literal["noise-aware", "naive"]
 
 LEVELS = 4
-"""The number of levels of a text of the kind \"categorical\"."""
+"""The number of levels of a text of the kind ``categorical``."""
 _TARGETS: dict[str, dict[str, Any]] = {
     "linear-regression": {"lower": -1.0, "upper": 1.0},
     "poisson-regression": {"upper": 20},
@@ -56,6 +56,7 @@ _CANDIDATES = 20
 """The number of candidates from which a linear regression of the prior is drawn."""
 _BETWEEN = 0.87, 0.93
 """The coverage that claims expect of 90 % intervals."""
+_DASHES: dict[Method, str] = {"noise-aware": "-", "naive": ":"}
 _THINNED = 2
 """Every second draw of a chain is used; these are nearly independent."""
 
@@ -130,8 +131,9 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
 
     In each trial the true coefficients are drawn from the default prior, records from the model, with features of a law
     that inference does not assume, and a release under the default mechanism. `noise-aware` accounts for the noise;
-    `naive` takes the noisy numbers for exact. Intervals are those of ranks among posterior draws. Markov chains of a
-    trial end after a few draws, because errors of the ranks are independent between trials.
+    `naive` takes the noisy numbers for exact. Targets of linear regressions are not clamped to their bounds, because
+    inference takes all of them to be inside. Intervals are those of ranks among posterior draws. In a trial of the
+    other regressions, chains end a few draws after their warm-up, whether they have converged or not.
 
     Source: Talts et al. 2018 (simulation-based calibration).
     """
@@ -215,11 +217,12 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
         def draw(axes: Any, name: str, features: int) -> None:
             axes.axhspan(*_BETWEEN, color="0.9", zorder=0)
             own = results.where(case=name, features=features)
-            for (method, epsilon), style in zip(product(get_args(Method), self.epsilon), _STYLES, strict=False):
+            for (k, epsilon), (method, dash) in product(enumerate(self.epsilon), _DASHES.items()):
                 line = own.where(epsilon=epsilon, method=method)
                 values = [(each["n"], each.measure("coverage"), 2.0 * each.measure("coverage_se")) for each in line]
                 if values:
-                    axes.errorbar(*np.array(values).T, fmt=style, markersize=4, label=f"{method}, epsilon {epsilon}")
+                    label = f"{method}, epsilon {epsilon}"
+                    axes.errorbar(*np.array(values).T, fmt=f"C{k}o{dash}", markersize=4, label=label)
             axes.set_ylim(0.0 if own.where(method="naive") else 0.75, 1.0)
             label_axes(axes, f"{name}, {features} features", "n", "coverage")
 
@@ -232,9 +235,6 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
             for method, says in (("noise-aware", _calibrated), ("naive", _too_narrow)):
                 if points := own.where(method=method):
                     yield says(name, points)
-
-
-_STYLES = ("C0o-", "C1s-", "C2^-", "C0o:", "C1s:", "C2^:")
 
 
 def _calibrated(name: str, own: Results) -> Claim:

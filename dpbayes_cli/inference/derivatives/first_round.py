@@ -14,7 +14,7 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 
 _TYPICAL_VARIANCE, _TYPICAL_ERROR = 0.16, 0.1
 """The guess of a number's variance where the noise hides it, and the standard deviation of the error of this guess.
-Means are also so far from 0."""
+Before the release, the square of a mean is taken for as large."""
 _LEAST_WEIGHT = 0.1
 """The smallest share of complete records that is believed."""
 

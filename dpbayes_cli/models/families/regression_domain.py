@@ -262,11 +262,11 @@ class StatedPrior(Section, frozen=True, kw_only=True):
         is_plain = not (any(means) or self.correlations) and len(set(scales)) == 1 and self.law == "normal"
         tau = self.precision if is_plain and not self.scale else None
         numbers = {feature.column.role for feature in design.features if isinstance(feature.column, NumericColumn)}
-        per_sd = tuple(self.effect is not None and name in numbers and name not in self.scale for name in names)
-        per_sd = per_sd if self.effect is not None and numbers else ()
-        about_zero = bool(per_sd) and not design.ones.any()
+        is_relative = self.effect is not None and bool(numbers)
+        per_sd = tuple(name in numbers and name not in self.scale for name in names) if is_relative else ()
+        about_zero = is_relative and not design.ones.any()
         is_centered = design.intercept and INTERCEPT not in {*self.mean, *self.scale}
-        centered = tuple(is_centered and name in numbers for name in names) if per_sd else ()
+        centered = tuple(is_centered and name in numbers for name in names) if is_relative else ()
         freedom = self.freedom or 4.0
         return CoefficientLaw(means, scales, self.law, freedom, self.correlations, tau, per_sd, about_zero, centered)
 
