@@ -224,10 +224,14 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
                     label = f"{method}, epsilon {epsilon}"
                     axes.errorbar(*np.array(values).T, fmt=f"C{k}o{dash}", markersize=4, label=label)
             axes.set_ylim(0.0 if own.where(method="naive") else 0.75, 1.0)
-            label_axes(axes, f"{name}, {features} features", "n", "coverage")
+            label_axes(axes, f"{name}, features {features}", "n", "coverage")
 
         places = {(each["case"], each["features"]): None for each in results}
-        return {"coverage": stamped_panels(places, 4, draw, "Coverage of 90 % intervals; gray: 87 to 93 %")}
+        return {
+            "coverage": stamped_panels(
+                places, min(len(places), 4), draw, "Coverage of 90 % intervals; gray: 87 to 93 %"
+            )
+        }
 
     def claims(self, results: Results) -> Iterator[Claim]:
         for name in self.cases:
