@@ -12,12 +12,14 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from dpbayes_cli.base.atomic_file import locked_directory, sync
 from dpbayes_cli.base.canonical import canonical_json
@@ -25,7 +27,15 @@ from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import DpbayesError, OutputError, SpecError
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.plots import figure_files
-from dpbayes_cli.experiments.results import Claim, GridPoint, Result, Results, differences_in_words, in_words
+from dpbayes_cli.experiments.results import (
+    Claim,
+    GridPoint,
+    PointOutcome,
+    Result,
+    Results,
+    differences_in_words,
+    in_words,
+)
 from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
@@ -51,14 +61,19 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> R
         message = "there is nothing to compute: none of the methods can be run at the stated epsilons"
         raise SpecError(message, where="methods")
     _open_directory(directory, study)
-    finished = {point.digest: stored for point in grid if (stored := _finished(directory, point)) is not None}
-    missing = list({point.digest: point for point in grid if point.digest not in finished}.values())
+    parts = [study.parts(point) for point in grid]
+    in_turn = [part for parts_in_turn in zip_longest(*parts) for part in parts_in_turn if part]  # first parts first
+    finished = {part.digest: stored for part in in_turn if (stored := _finished(directory, part)) is not None}
+    missing = list({part.digest: part for part in in_turn if part.digest not in finished}.values())
     total = len(finished) + len(missing)
-    for point, computed in _computed(study, missing, jobs):
-        _write_whole(_file(directory, point), msgspec.json.encode(computed) + b"\n")
-        finished[point.digest] = computed
-        progress(point, computed.seconds, len(finished), total)
-    return Results(Result(point, (stored := finished[point.digest]).measures, stored.trials) for point in grid)
+    for part, computed in _computed(study, missing, jobs):
+        _write_whole(_file(directory, part), msgspec.json.encode(computed) + b"\n")
+        finished[part.digest] = computed
+        progress(part, computed.seconds, len(finished), total)
+    return Results(
+        Result(point, *_joined(study, [finished[part.digest] for part in own]))
+        for point, own in zip(grid, parts, strict=True)
+    )
 
 
 def compute(study: Study, point: GridPoint) -> FinishedPoint:
@@ -71,6 +86,15 @@ def compute(study: Study, point: GridPoint) -> FinishedPoint:
         trials={name: values.tolist() for name, values in outcome.trials.items()},
         seconds=round(time.perf_counter() - start, 3),
     )
+
+
+def _joined(study: Study, parts: list[FinishedPoint]) -> tuple[Mapping[str, float | None], dict[str, list[float]]]:
+    """Return the measures and trials of a point from those of its parts."""
+    if len(parts) == 1:
+        return parts[0].measures, parts[0].trials
+    trials = {name: [value for part in parts for value in part.trials[name]] for name in parts[0].trials}
+    arrays = {name: np.array(values) for name, values in trials.items()}
+    return PointOutcome.averaged(arrays, study.by_trial).measures, trials
 
 
 def publish(directory: Path, study: Study, results: Results, formats: Sequence[str] = ("svg",)) -> list[str]:

@@ -158,9 +158,13 @@ class Study(StudySection, metaclass=_AbstractSection, frozen=True, kw_only=True)
             yield None, free
         yield from product(prices, (method for method in methods if method != free))
 
+    def parts(self, point: GridPoint) -> list[GridPoint]:
+        """Return what is computed and saved one by one to get a point: the point itself, or blocks of its trials."""
+        return [point]
+
     @abstractmethod
     def run(self, point: GridPoint) -> PointOutcome:
-        """Compute one point; equal definitions give equal results, in any process."""
+        """Compute one point, or a part of it; equal definitions give equal results, in any process."""
 
     @abstractmethod
     def claims(self, results: Results) -> Iterable[Claim]:

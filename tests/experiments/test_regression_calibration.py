@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pandas import read_csv
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.section import require_type
+from dpbayes_cli.experiments import regression_calibration
 from dpbayes_cli.experiments.regression_calibration import Kind, RegressionCalibration, draw_codes
 from dpbayes_cli.experiments.results import GridPoint, Result, Results
 from dpbayes_cli.experiments.study import build_study, read_study
 from tests.conftest import ROOT
-from tests.experiments.studies import REGRESSIONS
+from tests.experiments.studies import REGRESSIONS, run
 
 CONFIG = ROOT / "configs" / "experiments" / "regression-calibration.yaml"
 GRID = read_study(CONFIG).grid()
@@ -82,6 +85,25 @@ def test_texts_have_all_levels() -> None:
     column = Column("x0", ("a", "b", "c", "d"))
     codes = draw_codes(["categorical"], [column], 4000, np.random.default_rng(1))
     assert np.unique(codes).tolist() == [0, 1, 2, 3]
+
+
+def test_a_run_with_more_trials_computes_only_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regression_calibration, "_BLOCK", 2)
+    monkeypatch.setattr(RegressionCalibration, "figures", lambda *_: {})
+
+    def computed(trials: int) -> list[int]:
+        study = study_of(trials=trials, methods=["naive"], n=[200])
+        return [part.definition["first"] for part in run(study, tmp_path / "out")]
+
+    def covered() -> list[list[float]]:
+        rows = read_csv(tmp_path / "out" / "trials.csv")
+        return [own["error"].tolist() for _, own in rows.groupby(["case", "epsilon"])]
+
+    assert sorted(set(computed(4))) == [0, 2]
+    before = covered()
+    assert set(computed(7)) == {4}, "the last block has three trials"
+    assert [each[:4] for each in covered()] == before
+    assert {len(set(each)) for each in covered()} == {7}
 
 
 def coverage(point: GridPoint, trials: int) -> float:
