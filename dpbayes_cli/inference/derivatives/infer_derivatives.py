@@ -42,9 +42,7 @@ def infer_derivatives(
         return _plug_in(observation, n_draws, rng)
     if observation.design.width > MAX_CHAIN_WIDTH:
         return _wide(observation, n_draws, rng)
-    chains, density = _start_chains(observation, 1.0, rng)
-    if chains.least_accepted < _LEAST_ACCEPTED:
-        chains, density = _start_chains(observation, _MORE_ATOMS, rng)
+    chains, density = _start_chains(observation, rng)
     size = density.law.size
 
     def coefficients(draws: Floats) -> Floats:
@@ -73,12 +71,15 @@ def infer_derivatives(
 
 
 def _start_chains(
-    observation: NoisyDerivatives, atoms: float, rng: np.random.Generator
+    observation: NoisyDerivatives, rng: np.random.Generator
 ) -> tuple[HamiltonianChains, DerivativeDensity]:
-    """Return chains at the end of their warm-up, and their density; ``atoms`` multiplies the usual number of atoms."""
-    mode = find_mode(observation, atoms=atoms)
-    factor = factor_at(mode.density, mode.point)
-    return HamiltonianChains(mode.density, mode.point, factor, _CHAINS, rng), mode.density
+    """Return chains at the end of their warm-up, and their density."""
+    for atoms in (1.0, _MORE_ATOMS):
+        mode = find_mode(observation, atoms=atoms)
+        chains = HamiltonianChains(mode.density, mode.point, factor_at(mode.density, mode.point), _CHAINS, rng)
+        if chains.least_accepted >= _LEAST_ACCEPTED:
+            break
+    return chains, mode.density
 
 
 def draw_roughly(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -88,7 +89,7 @@ def draw_roughly(observation: NoisyDerivatives, n_draws: int, rng: np.random.Gen
     """
     if observation.design.width > MAX_CHAIN_WIDTH:
         return draw_coefficients(observation, rng, max(math.ceil(n_draws / HESSIANS), 10))[0]
-    chains, density = _start_chains(observation, 1.0, rng)
+    chains, density = _start_chains(observation, rng)
     draws = chains.run(math.ceil(n_draws / _CHAINS), 1).reshape(-1, density.size)
     return density.parts(draws)[1]
 
