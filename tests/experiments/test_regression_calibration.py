@@ -92,12 +92,12 @@ def test_a_run_with_more_trials_computes_only_these(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(RegressionCalibration, "figures", lambda *_: {})
 
     def computed(trials: int) -> list[int]:
-        study = study_of(trials=trials, methods=["naive"], n=[200])
+        study = study_of(trials=trials, n=[200])
         return [part.definition["first"] for part in run(study, tmp_path / "out")]
 
     def covered() -> list[list[float]]:
         rows = read_csv(tmp_path / "out" / "trials.csv")
-        return [own["error"].tolist() for _, own in rows.groupby(["case", "epsilon"])]
+        return [own["error"].tolist() for _, own in rows.groupby(["case", "method"])]
 
     assert sorted(set(computed(4))) == [0, 2]
     before = covered()
