@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,10 @@ def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tup
     except BrokenProcessPool:
         hint = "run again, with fewer --jobs if memory was short; finished points are kept"
         raise DpbayesError("a worker process died", hint=hint) from None
+    except BaseException:
+        for worker in active_children():
+            worker.terminate()  # a point may take minutes
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +106,19 @@ def test_another_seed_gives_other_numbers(whole: Path, tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"cannot read .*records\.csv"):
         build_study(studies.LINEAR, tmp_path).grid()
+
+
+def test_an_interruption_does_not_wait_for_the_workers(tmp_path: Path) -> None:
+    """One point takes at least a minute."""
+    case = {"model": "logistic-regression", "kind": "normal", "features": [10]}
+    document = {**studies.REGRESSIONS, "trials": 80, "n": [20000], "methods": ["noise-aware"], "cases": {"wide": case}}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(document))
+    command = [sys.executable, "-m", "dpbayes_cli", "experiment", "study.yaml", "--out", "out", "--jobs", "2"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "out" / "cells").exists():
+            time.sleep(0.1)
+        time.sleep(4.0)
+        process.send_signal(signal.SIGINT)
+        _, says = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "the finished points are saved" in says

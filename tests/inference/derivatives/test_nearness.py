@@ -46,8 +46,12 @@ def squared_mmd(first: Floats, second: Floats, bandwidth: float) -> float:
     return kernel(first, first) + kernel(second, second) - 2.0 * kernel(first, second)
 
 
-KINDS: tuple[Kind, ...] = ("normal", "binary", "mixed", "categorical")
-CELLS = [Cell(kind, *each) for kind in KINDS for each in itertools.product((3, 5, 10), (1000, 5000), (0.5, 1.0, 3.0))]
+KINDS: tuple[Kind, ...] = ("normal", "binary", "mixed", "categorical", "skewed")
+CELLS = [
+    Cell(kind, d, n, epsilon)
+    for kind, d, n, epsilon in itertools.product(KINDS, (3, 5, 10), (250, 1000, 5000, 20000), (0.5, 1.0, 3.0))
+    if n * epsilon >= 500
+]
 
 
 @pytest.mark.parametrize("cell", seldom([(cell,) for cell in CELLS]), ids=str)
