@@ -23,7 +23,7 @@ from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import normalize
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Booleans, Floats
 
 LogDensity = Callable[["Floats"], "Floats"]
 """Maps points, shape (n, d), to log densities up to a common constant, shape (n,)."""
@@ -33,6 +33,8 @@ _LEAST_PRECISION = 0.05
 _NEWTON_STEPS = 40
 _MOST_ROUNDS = 12
 _ENOUGH_NATS = 0.005
+_IMPOSSIBLE = -1e299
+"""Where parameters are beyond their bounds, log densities are less than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,12 +145,13 @@ def find_mode(log_density: LogDensity, starts: Floats) -> tuple[Floats, Floats]:
     point, value = starts[int(np.argmax(values))], float(values.max())
     steps = np.full(starts.shape[1], 0.1)
     for _ in range(_NEWTON_STEPS):
-        gradient, hessian = _derivatives(log_density, point, value, steps)
+        gradient, hessian, bounded = _derivatives(log_density, point, value, steps)
         roots, vectors = eigh(-hessian)
         roots = np.maximum(np.abs(roots), _LEAST_PRECISION)
         move = vectors @ ((vectors.T @ gradient) / roots)
         move *= min(1.0, 2.0 / float(np.abs(move).max() + 1e-300))
-        steps = np.clip(0.3 / np.sqrt(np.abs(np.diag(hessian)) + 1e-12), 1e-5, 0.3)
+        steps = np.where(bounded, 1.0, 0.3) / np.sqrt(np.abs(np.diag(hessian)) + 1e-12)
+        steps = np.clip(steps, 1e-5, 0.3)
         trials = point + np.multiply.outer([1.5, 1.0, 0.5, 0.2, 0.05], move)
         values = log_density(trials)
         gain = float(values.max()) - value
@@ -156,7 +159,7 @@ def find_mode(log_density: LogDensity, starts: Floats) -> tuple[Floats, Floats]:
             point, value = trials[int(np.argmax(values))], float(values.max())
         if gain < _ENOUGH_NATS:
             break
-    _, hessian = _derivatives(log_density, point, value, steps)
+    _, hessian, _ = _derivatives(log_density, point, value, steps)
     roots, vectors = eigh(-hessian)
     return point, np.asarray((vectors * np.maximum(roots, _LEAST_PRECISION)) @ vectors.T)
 
@@ -166,18 +169,28 @@ def ess_warnings(ess: float, least: float) -> tuple[str, ...]:
     return () if ess >= least else (f"the draws of the hyperparameters are worth only {ess:.0f} independent ones",)
 
 
-def _derivatives(log_density: LogDensity, point: Floats, value: float, steps: Floats) -> tuple[Floats, Floats]:
+def _derivatives(
+    log_density: LogDensity, point: Floats, value: float, steps: Floats
+) -> tuple[Floats, Floats, Booleans]:
+    """Return the gradient, the Hessian, and whether a step leads beyond a bound of a parameter, shape (d,).
+
+    Across a bound the density may be normal or exponential. The curvature is that of a normal density that is wide
+    enough for both, if the log density falls by about 2 in a step.
+    """
     d = len(point)
     axes = np.diag(steps)
     first, second = np.triu_indices(d, 1)
     pairs = axes[first] + axes[second]
     values = log_density(point + np.concatenate([axes, -axes, pairs, -pairs]))
-    up, down = values[:d], values[d : 2 * d]
-    both, neither = values[2 * d :].reshape(2, -1)
+    (up, down), (both, neither) = values[: 2 * d].reshape(2, d), values[2 * d :].reshape(2, -1)
+    bounded, inside = np.minimum(up, down) < _IMPOSSIBLE, np.maximum(up, down)
+    less = np.where(inside < _IMPOSSIBLE, 1.0, value - inside)
+    up, down = (np.where(bounded, value - 0.25 * less, each) for each in (up, down))
     hessian = np.diag((up + down - 2.0 * value) / steps**2)
     mixed = both + neither + 2.0 * value - (up + down)[first] - (up + down)[second]
+    mixed *= ~(bounded[first] | bounded[second]) & (np.minimum(both, neither) > _IMPOSSIBLE)
     hessian[first, second] = hessian[second, first] = mixed / (2.0 * steps[first] * steps[second])
-    return (up - down) / (2.0 * steps), hessian
+    return (up - down) / (2.0 * steps), hessian, bounded
 
 
 def _moment_proposal(sample: WeightedPoints, previous: Proposal) -> Proposal:

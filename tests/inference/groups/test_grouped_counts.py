@@ -207,3 +207,15 @@ def test_weighted_draws_have_the_moments_of_the_density() -> None:
     assert np.allclose(sample.weights @ sample.points, [1.0, 0.0], atol=0.1)
     assert sample.weights @ sample.points[:, 1] ** 2 == pytest.approx(2.0, rel=0.15)
     assert sample.resample(7, rng).shape == sample.thin(7, rng).shape == (7, 2)
+
+
+def test_a_mode_at_the_bound_of_a_parameter_is_no_failure() -> None:
+    """The density is exponential above the bound 0; 8,000 points have errors of about .01."""
+    sample = sample_density(
+        lambda x: np.where(x[:, 0] >= 0.0, -3.0 * x[:, 0] - 0.5 * x[:, 1] ** 2, -1e300),
+        np.zeros((1, 2)),
+        4000,
+        300,
+        np.random.default_rng(11),
+    )
+    np.testing.assert_allclose(sample.weights @ sample.points, [1.0 / 3.0, 0.0], atol=0.04)
