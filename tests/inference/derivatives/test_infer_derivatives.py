@@ -408,19 +408,6 @@ def test_a_wide_design_is_inferred_from_all_hessians() -> None:
     assert known_miscalibration(Cell("categorical", 5, 1000, 1.0).design()) == ()
 
 
-OTHERS: tuple[Kind, ...] = ("correlated", "mixed", "at-bounds", "zeros")
-
-
-@pytest.mark.slow
-@pytest.mark.calibration
-@pytest.mark.parametrize("cell", [Cell(kind, 3, n, 3.0) for kind in OTHERS for n in (1000, 20_000)], ids=str)
-def test_features_of_other_laws_than_in_the_study_are_calibrated(cell: Cell) -> None:
-    """About 48 intervals a cell show large errors alone: .9 of 48 is below .69 with probability 1e-4."""
-    result = study(cell, 12, 1000)
-    print(cell, result)
-    assert result.covered.mean() >= 0.69
-
-
 @pytest.mark.calibration_full
 @pytest.mark.parametrize("loss", [LogisticLoss(), ProbitLoss(), CountLoss(20)], ids=["logistic", "probit", "poisson"])
 def test_default_priors_cover_with_few_records(loss: CurvedLoss) -> None:

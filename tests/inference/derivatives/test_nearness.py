@@ -14,6 +14,7 @@ from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.regression_accuracy import dense_rows, release_derivatives
+from dpbayes_cli.experiments.regression_calibration import draw_codes
 from dpbayes_cli.experiments.study import DROPPED, plan_release
 from dpbayes_cli.inference.derivatives.infer_derivatives import normal_approximation
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
@@ -62,7 +63,7 @@ def test_posteriors_are_nearer_to_the_non_private_one_than_a_draw_of_equal_cost(
     steps = {name: plan_release(name, each, DROPPED, cell.n, **cost).final_step for name, each in models.items()}
     model, rng, samples = models["noisy-newton"], np.random.default_rng(5), []
     for _ in range(N_DATA_SETS):
-        features = model.simulated_features(cell.n, rng)
+        features = draw_codes(cell.kinds(), model.columns[:-1], cell.n, rng)
         x = model.design.rows(features)
         truth = SPREAD * model.prior.given(x).draw(1, rng)[0]
         records = np.column_stack([features, model.simulated_targets(x @ truth, rng)])
