@@ -168,7 +168,7 @@ class DerivativeDensity:
     def _prior(self, law: Floats, beta: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
         """Return log densities, and their gradients with respect to the parameters and to the weights."""
         prior, by_weight = self.observation.prior, np.zeros_like(weights)
-        scores = (law - self.law.prior_means) / self.law.prior_sds
+        log_prior, by_law = self.law.log_prior(law)
         if not prior.per_sd:
             value, slopes = prior.log_density(beta)
         else:  # a law of the coefficients of standardized columns
@@ -186,8 +186,7 @@ class DerivativeDensity:
             by_mean += np.where(prior.centered, slopes[:, :1] * beta, 0.0)
             by_weight = np.concatenate([by_mean, by_variance], axis=1) @ self._powers.T
             slopes += slopes[:, :1] * centers
-        gradient = np.concatenate([-scores / self.law.prior_sds, slopes], axis=1)
-        return value - 0.5 * (scores**2).sum(axis=1), gradient, by_weight
+        return value + log_prior, np.concatenate([by_law, slopes], axis=1), by_weight
 
     def _symmetric(self, entries: Floats) -> Floats:
         full = np.empty((len(entries), self.width, self.width))

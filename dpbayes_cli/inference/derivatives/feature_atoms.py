@@ -29,7 +29,8 @@ number it is two thirds of it), and if the noise is small enough to tell."""
 _WIDE_ERROR, _NEARLY_UNIFORM_SD = 0.2, 0.55
 """If the errors of moments are larger than the first, no number starts with a larger sd than the second: noise alone
 would often give numbers most of their mass near the bounds."""
-_VAGUE_SD = 0.4
+_TYPICAL_SD = 0.28
+"""Where the noise hides the sd of a number, its base law has this one; laws on few atoms are hardly narrower."""
 _SMALLEST_SD = 0.02
 _TYPICAL_CORRELATION = 0.4
 """An estimate whose error is as large as this is shrunk by half."""
@@ -93,14 +94,21 @@ class FeatureAtoms:
     log_base: Floats
     base: BaseLaw
 
-    def adapted_base(self, weights: Floats) -> BaseLaw:
-        """Return the base law with the means, sds and shares of weighted atoms."""
+    def adapted_base(self, weights: Floats, error: float) -> BaseLaw:
+        """Return the base law with the means, sds, shares and correlations of weighted atoms, as far as known.
+
+        Where the noise hides them, weights at a mode follow the noise, and sds and correlations would be too large.
+
+        Args:
+            error: the standard deviation of the errors of moments.
+        """
         listed = np.array([old is not None for old in self.base.shares])
         apart = np.where(listed, 1.0, 1.0 - self.levels) * weights[:, None]  # without the records at a spike
         spikes = np.clip(1.0 - apart.sum(axis=0), _LEAST_SPIKE, 1.0)  # a spike stays, so that the law keeps its size
         apart /= np.maximum(apart.sum(axis=0), 1e-9)
         means = (apart * self.values).sum(axis=0)
-        sds = np.sqrt(np.maximum((apart * (self.values - means) ** 2).sum(axis=0), _SMALLEST_SD**2))
+        variances = (apart * (self.values - means) ** 2).sum(axis=0)
+        sds = np.sqrt(np.maximum(_TYPICAL_SD**2 + _trust(error) * (variances - _TYPICAL_SD**2), _SMALLEST_SD**2))
         shares = tuple(
             None if old is None else np.asarray(np.bincount(self.levels[:, j], weights, len(old)), dtype=np.float64)
             for j, old in enumerate(self.base.shares)
@@ -109,7 +117,7 @@ class FeatureAtoms:
         axes = np.where(two, self.levels, self.values)
         centered = axes - weights @ axes
         covariance = (centered.T * weights) @ centered
-        correlations = _correlations(covariance, np.diag(covariance), self.base.shares)
+        correlations = _correlations(covariance, np.diag(covariance), self.base.shares, error)
         signs = np.sign([self.base.spike(j) for j in range(len(means))])
         return BaseLaw(means, sds, shares, correlations, tuple((signs * spikes).tolist()))
 
@@ -152,12 +160,12 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
     for feature in design.features:
         size = n_listed(feature)
         if isinstance(feature.column, NumericColumn):
-            trust = _VAGUE_SD**2 / (_VAGUE_SD**2 + error**2)
+            trust = _TYPICAL_SD**2 / (_TYPICAL_SD**2 + error**2)
             mean = trust * float(np.clip(moments[0, first], -1.0, 1.0)) if design.intercept else 0.0
             variance = float(np.clip(moments[first, first] - mean**2, 0.0, 1.0))
-            trust = 1.0 / (1.0 + (error / _VAGUE_SD**2) ** 2)
             means.append(mean)
-            sds.append(math.sqrt(max(trust * variance + (1.0 - trust) * _VAGUE_SD**2, error**2, _SMALLEST_SD**2)))
+            variance = _TYPICAL_SD**2 + _trust(error) * (variance - _TYPICAL_SD**2)
+            sds.append(math.sqrt(max(variance, error**2, _SMALLEST_SD**2)))
             share = np.full(size, 1.0 / size) if size else None
             is_clear = not (size or even) and design.intercept and _is_clear(feature, mean, error)
             if is_clear and _is_at_bounds(mean, moments[first, first], error):
@@ -183,8 +191,7 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
             variances.append(centers[-1] * (1.0 - centers[-1]))
             first += size
     covariance = moments[np.ix_(columns, columns)] - np.outer(centers, centers)
-    trusts = 1.0 / (1.0 + (error / _TYPICAL_CORRELATION) ** 2 / np.outer(variances, variances))
-    correlations = _correlations(trusts * covariance, np.array(variances), shares)
+    correlations = _correlations(covariance, np.array(variances), shares, error)
     largest = 1.0 if error < _WIDE_ERROR else _NEARLY_UNIFORM_SD
     return BaseLaw(np.array(means), np.minimum(np.array(sds), largest), tuple(shares), correlations, tuple(spikes))
 
@@ -194,18 +201,25 @@ def _is_one_sided(mean: float, sd: float) -> bool:
     return abs(mean) > _ONE_SIDED and sd**2 > _SPIKED * (1.0 - mean**2)
 
 
-def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None]) -> Floats:
+def _trust(error: float) -> float:
+    """Return the weight of an estimated variance whose error has this standard deviation."""
+    return 1.0 / (1.0 + (error / _TYPICAL_SD**2) ** 2)
+
+
+def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None], error: float) -> Floats:
     """Return the correlations behind numbers and texts of two levels: a positive definite matrix near the estimates.
 
     Args:
         covariance: of the numbers and of the indicators of second levels.
         variances: of each of them.
         shares: see ``BaseLaw``.
+        error: the standard deviation of the errors of the covariances.
     """
+    trusts = 1.0 / (1.0 + (error / _TYPICAL_CORRELATION) ** 2 / np.maximum(np.outer(variances, variances), 1e-12))
     listed = np.array([each is not None for each in shares])
     others = np.array([each is not None and len(each) > 2 for each in shares])
     scale = np.sqrt(np.maximum(variances, _SMALLEST_SD**2))
-    estimates = np.clip(covariance / np.outer(scale, scale), -1.0, 1.0)
+    estimates = np.clip(trusts * covariance / np.outer(scale, scale), -1.0, 1.0)
     # an indicator tells less than the normal variable behind it
     estimates *= np.where(listed, _BEHIND, 1.0) * np.where(listed, _BEHIND, 1.0)[:, None]
     estimates = np.where(others | others[:, None], 0.0, estimates)

@@ -14,7 +14,8 @@ from dpbayes_cli.inference.derivatives.feature_atoms import FeatureAtoms
 
 _PLACE_SD = 0.5
 """The prior standard deviation of the middle of a number that is scaled to [-1, 1]."""
-_TYPICAL_PRECISION, _LOG_PRECISION_SD = 8.0, 1.2
+_TYPICAL_PRECISION, _LOG_PRECISION_SCALE, _FREEDOM = 11.0, 0.8, 4.0
+"""Log precisions have Student-t laws: most numbers fill their bounds about equally well, and a few do not at all."""
 _EXTREME = 8.0
 """A log precision is cut at this distance from that of the base law, so that weights are finite."""
 _CONVEX = 0.03
@@ -32,7 +33,7 @@ the ratio. Otherwise few matrices of interactions would belong to a normal law."
 
 @dataclass(frozen=True, eq=False)
 class FeatureLaw:
-    """The weights of atoms as a function of parameters with independent normal priors.
+    """The weights of atoms as a function of parameters with independent priors, which are normal or Student-t laws.
 
     The parameters are, in this order: the slope, log precision and skewness of each principal component of the numbers;
     the log weight of each level; the interaction of each pair of components or levels of different features. Numbers
@@ -51,7 +52,7 @@ class FeatureLaw:
         statistics: what the natural parameters multiply, shape (n_statistics, n_atoms).
         log_base: see ``FeatureAtoms``, shape (n_atoms,).
         n_numbers, n_levels: the number of numbers and of level weights.
-        prior_means, prior_sds: of the parameters, shape (n_parameters,).
+        prior_means, prior_sds: locations and scales of the parameters, shape (n_parameters,).
     """
 
     statistics: Floats
@@ -85,6 +86,15 @@ class FeatureLaw:
         inside = np.abs(parameters[:, self._precisions]) < _EXTREME
         gradient[:, self._precisions] *= np.where(inside, sum(self._halves_of_precision(parameters)), 0.0)
         return np.asarray(gradient)
+
+    def log_prior(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return the log prior densities of parameters of shape (n, n_parameters), up to a constant, and gradients."""
+        scores = (parameters - self.prior_means) / self.prior_sds
+        squares, forces = scores**2, scores
+        tails = 1.0 + squares[:, self._precisions] / _FREEDOM
+        squares[:, self._precisions] = (_FREEDOM + 1.0) * np.log(tails)
+        forces[:, self._precisions] *= (1.0 + 1.0 / _FREEDOM) / tails
+        return -0.5 * squares.sum(axis=1), -forces / self.prior_sds
 
     def _natural(self, parameters: Floats) -> Floats:
         natural = parameters.copy()
@@ -140,7 +150,7 @@ def feature_law(design: Design, atoms: FeatureAtoms) -> FeatureLaw:
     precisions = np.where(atoms.is_wide[numbers], 0.0, np.log(_TYPICAL_PRECISION * sds**2)) @ directions**2
     means = [atoms.middles[numbers] @ whitening, precisions, 0.0 * ones]
     places = np.sqrt((_PLACE_SD / sds) ** 2 @ whitening**2)
-    spreads = [places, _LOG_PRECISION_SD * ones, _SKEW_SD * ones, np.full(len(indicators), _LEVEL_SD)]
+    spreads = [places, _LOG_PRECISION_SCALE * ones, _SKEW_SD * ones, np.full(len(indicators), _LEVEL_SD)]
     return FeatureLaw(
         np.concatenate(statistics),
         atoms.log_base,

@@ -47,12 +47,13 @@ def find_mode(observation: NoisyDerivatives, *, even: bool = False, atoms: float
         atoms: by how much to multiply the usual number of atoms.
     """
     n = guess_count(observation)
-    base = _first_base(observation, n, even)
+    moments, error = noisy_moments(observation, n)
+    base = base_from_moments(observation.design, moments, error, even=even)
     n_atoms = round(atoms * (_N_ATOMS if len(base.means) <= _MANY_FEATURES else _MORE_ATOMS))
     mode = _mode_on(observation, base, n, None, n_atoms, even)
     for _ in range(_PASSES - 1):
         weights = mode.density.law.weights(mode.point[None, : mode.density.law.size])[0]
-        base, n = mode.density.atoms.adapted_base(weights), float(mode.density.records(mode.point[None])[0])
+        base, n = mode.density.atoms.adapted_base(weights, error), float(mode.density.records(mode.point[None])[0])
         mode = _mode_on(observation, base, n, mode, n_atoms, even)
     return mode
 
@@ -117,9 +118,3 @@ def plug_in(observation: NoisyDerivatives) -> tuple[Floats, Floats]:
     prior = prior_at_guesses(observation)
     covariance: Floats = np.asarray(np.linalg.inv(hessian + prior.precision))
     return covariance @ (gradient + hessian @ point + prior.precision @ prior.location), covariance
-
-
-def _first_base(observation: NoisyDerivatives, n: float, even: bool) -> BaseLaw:
-    """Return a base law from the first round, where the curvature is the same for all records."""
-    moments, error = noisy_moments(observation, n)
-    return base_from_moments(observation.design, moments, error, even=even)
