@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -31,6 +32,8 @@ _WIDE_ERROR, _NEARLY_UNIFORM_SD = 0.2, 0.55
 would often give numbers most of their mass near the bounds."""
 _TYPICAL_SD = 0.28
 """Where the noise hides the sd of a number, its base law has this one; laws on few atoms are hardly narrower."""
+_CLEAR_ERRORS = 3.0
+"""A variance is half trusted if it differs from the typical one by this many errors."""
 _SMALLEST_SD = 0.02
 _TYPICAL_CORRELATION = 0.4
 """An estimate whose error is as large as this is shrunk by half."""
@@ -108,7 +111,7 @@ class FeatureAtoms:
         apart /= np.maximum(apart.sum(axis=0), 1e-9)
         means = (apart * self.values).sum(axis=0)
         variances = (apart * (self.values - means) ** 2).sum(axis=0)
-        sds = np.sqrt(np.maximum(_TYPICAL_SD**2 + _trust(error) * (variances - _TYPICAL_SD**2), _SMALLEST_SD**2))
+        sds = np.sqrt(np.maximum(_shrunk(variances, error), _SMALLEST_SD**2))
         shares = tuple(
             None if old is None else np.asarray(np.bincount(self.levels[:, j], weights, len(old)), dtype=np.float64)
             for j, old in enumerate(self.base.shares)
@@ -164,8 +167,7 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
             mean = trust * float(np.clip(moments[0, first], -1.0, 1.0)) if design.intercept else 0.0
             variance = float(np.clip(moments[first, first] - mean**2, 0.0, 1.0))
             means.append(mean)
-            variance = _TYPICAL_SD**2 + _trust(error) * (variance - _TYPICAL_SD**2)
-            sds.append(math.sqrt(max(variance, error**2, _SMALLEST_SD**2)))
+            sds.append(math.sqrt(max(_shrunk(variance, error), error**2, _SMALLEST_SD**2)))
             share = np.full(size, 1.0 / size) if size else None
             is_clear = not (size or even) and design.intercept and _is_clear(feature, mean, error)
             if is_clear and _is_at_bounds(mean, moments[first, first], error):
@@ -201,9 +203,15 @@ def _is_one_sided(mean: float, sd: float) -> bool:
     return abs(mean) > _ONE_SIDED and sd**2 > _SPIKED * (1.0 - mean**2)
 
 
-def _trust(error: float) -> float:
-    """Return the weight of an estimated variance whose error has this standard deviation."""
-    return 1.0 / (1.0 + (error / _TYPICAL_SD**2) ** 2)
+def _trust(relative: Any) -> Any:
+    """Return the weight of an estimate, given its error relative to a typical value: one half if they are equal."""
+    return 1.0 / (1.0 + relative**4)
+
+
+def _shrunk(variances: Any, error: float) -> Any:
+    """Return variances of numbers that are drawn toward the typical one, unless they are clearly different."""
+    away = variances - _TYPICAL_SD**2
+    return _TYPICAL_SD**2 + away * _trust(error / np.maximum(_TYPICAL_SD**2, np.abs(away) / _CLEAR_ERRORS))
 
 
 def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None], error: float) -> Floats:
@@ -215,11 +223,11 @@ def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats
         shares: see ``BaseLaw``.
         error: the standard deviation of the errors of the covariances.
     """
-    trusts = 1.0 / (1.0 + (error / _TYPICAL_CORRELATION) ** 2 / np.maximum(np.outer(variances, variances), 1e-12))
     listed = np.array([each is not None for each in shares])
     others = np.array([each is not None and len(each) > 2 for each in shares])
     scale = np.sqrt(np.maximum(variances, _SMALLEST_SD**2))
-    estimates = np.clip(trusts * covariance / np.outer(scale, scale), -1.0, 1.0)
+    estimates = np.clip(covariance / np.outer(scale, scale), -1.0, 1.0)
+    estimates *= _trust(error / np.outer(scale, scale) / _TYPICAL_CORRELATION)
     # an indicator tells less than the normal variable behind it
     estimates *= np.where(listed, _BEHIND, 1.0) * np.where(listed, _BEHIND, 1.0)[:, None]
     estimates = np.where(others | others[:, None], 0.0, estimates)
