@@ -35,7 +35,7 @@ _TYPICAL_SD = 0.28
 _CLEAR_ERRORS = 3.0
 """A variance is half trusted if it differs from the typical one by this many errors."""
 _SMALLEST_SD = 0.02
-_TYPICAL_CORRELATION = 0.4
+_TYPICAL_CORRELATION = 0.6
 """An estimate whose error is as large as this is shrunk by half."""
 _BEHIND = 1.25
 """How much larger the correlation of a normal variable is than that of an indicator of its sign."""
