@@ -30,12 +30,13 @@ number it is two thirds of it), and if the noise is small enough to tell."""
 _WIDE_ERROR, _NEARLY_UNIFORM_SD = 0.2, 0.55
 """If the errors of moments are larger than the first, no number starts with a larger sd than the second: noise alone
 would often give numbers most of their mass near the bounds."""
-_TYPICAL_SD = 0.28
-"""Where the noise hides the sd of a number, its base law has this one; laws on few atoms are hardly narrower."""
+_MEAN_SD, _TYPICAL_SD = 0.4, 0.28
+"""A typical mean of a number, to which its error is compared, and the sd of the base law where the noise hides that of
+the number. Laws on few atoms are hardly narrower than the base law."""
 _CLEAR_ERRORS = 3.0
 """A variance is half trusted if it differs from the typical one by this many errors."""
 _SMALLEST_SD = 0.02
-_TYPICAL_CORRELATION = 0.6
+_TYPICAL_CORRELATION = 0.4
 """An estimate whose error is as large as this is shrunk by half."""
 _BEHIND = 1.25
 """How much larger the correlation of a normal variable is than that of an indicator of its sign."""
@@ -98,12 +99,11 @@ class FeatureAtoms:
     base: BaseLaw
 
     def adapted_base(self, weights: Floats, error: float) -> BaseLaw:
-        """Return the base law with the means, sds, shares and correlations of weighted atoms, as far as known.
-
-        Where the noise hides them, weights at a mode follow the noise, and sds and correlations would be too large.
+        """Return the base law with the means, sds and shares of weighted atoms.
 
         Args:
-            error: the standard deviation of the errors of moments.
+            error: the standard deviation of the errors of moments. Where it is large, the weights at a mode follow the
+                noise, and their sds would be too large.
         """
         listed = np.array([old is not None for old in self.base.shares])
         apart = np.where(listed, 1.0, 1.0 - self.levels) * weights[:, None]  # without the records at a spike
@@ -120,7 +120,7 @@ class FeatureAtoms:
         axes = np.where(two, self.levels, self.values)
         centered = axes - weights @ axes
         covariance = (centered.T * weights) @ centered
-        correlations = _correlations(covariance, np.diag(covariance), self.base.shares, error)
+        correlations = _correlations(covariance, np.diag(covariance), self.base.shares)
         signs = np.sign([self.base.spike(j) for j in range(len(means))])
         return BaseLaw(means, sds, shares, correlations, tuple((signs * spikes).tolist()))
 
@@ -163,7 +163,7 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
     for feature in design.features:
         size = n_listed(feature)
         if isinstance(feature.column, NumericColumn):
-            trust = _TYPICAL_SD**2 / (_TYPICAL_SD**2 + error**2)
+            trust = _MEAN_SD**2 / (_MEAN_SD**2 + error**2)
             mean = trust * float(np.clip(moments[0, first], -1.0, 1.0)) if design.intercept else 0.0
             variance = float(np.clip(moments[first, first] - mean**2, 0.0, 1.0))
             means.append(mean)
@@ -193,7 +193,8 @@ def base_from_moments(design: Design, moments: Floats, error: float, *, even: bo
             variances.append(centers[-1] * (1.0 - centers[-1]))
             first += size
     covariance = moments[np.ix_(columns, columns)] - np.outer(centers, centers)
-    correlations = _correlations(covariance, np.array(variances), shares, error)
+    trusts = 1.0 / (1.0 + (error / _TYPICAL_CORRELATION) ** 2 / np.outer(variances, variances))
+    correlations = _correlations(trusts * covariance, np.array(variances), shares)
     largest = 1.0 if error < _WIDE_ERROR else _NEARLY_UNIFORM_SD
     return BaseLaw(np.array(means), np.minimum(np.array(sds), largest), tuple(shares), correlations, tuple(spikes))
 
@@ -203,31 +204,25 @@ def _is_one_sided(mean: float, sd: float) -> bool:
     return abs(mean) > _ONE_SIDED and sd**2 > _SPIKED * (1.0 - mean**2)
 
 
-def _trust(relative: Any) -> Any:
-    """Return the weight of an estimate, given its error relative to a typical value: one half if they are equal."""
-    return 1.0 / (1.0 + relative**4)
-
-
 def _shrunk(variances: Any, error: float) -> Any:
     """Return variances of numbers that are drawn toward the typical one, unless they are clearly different."""
     away = variances - _TYPICAL_SD**2
-    return _TYPICAL_SD**2 + away * _trust(error / np.maximum(_TYPICAL_SD**2, np.abs(away) / _CLEAR_ERRORS))
+    clear = np.maximum(_TYPICAL_SD**2, np.abs(away) / _CLEAR_ERRORS)
+    return _TYPICAL_SD**2 + away / (1.0 + (error / clear) ** 4)
 
 
-def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None], error: float) -> Floats:
+def _correlations(covariance: Floats, variances: Floats, shares: Sequence[Floats | None]) -> Floats:
     """Return the correlations behind numbers and texts of two levels: a positive definite matrix near the estimates.
 
     Args:
         covariance: of the numbers and of the indicators of second levels.
         variances: of each of them.
         shares: see ``BaseLaw``.
-        error: the standard deviation of the errors of the covariances.
     """
     listed = np.array([each is not None for each in shares])
     others = np.array([each is not None and len(each) > 2 for each in shares])
     scale = np.sqrt(np.maximum(variances, _SMALLEST_SD**2))
     estimates = np.clip(covariance / np.outer(scale, scale), -1.0, 1.0)
-    estimates *= _trust(error / np.outer(scale, scale) / _TYPICAL_CORRELATION)
     # an indicator tells less than the normal variable behind it
     estimates *= np.where(listed, _BEHIND, 1.0) * np.where(listed, _BEHIND, 1.0)[:, None]
     estimates = np.where(others | others[:, None], 0.0, estimates)

@@ -355,12 +355,10 @@ def test_the_work_between_rounds_does_not_depend_on_the_noisy_numbers(
     assert len(numbers) == 1
 
 
-def test_noise_does_not_make_numbers_wide_and_correlated() -> None:
-    """Seeded; the sd is 0.26. Atoms that follow the noisy Hessian have sds of 0.42, and correlations up to 0.7."""
+def test_noise_does_not_make_numbers_wide() -> None:
+    """Seeded; the sd is 0.26. Atoms that follow the noisy Hessian have a mean sd of 0.42."""
     _, observation = simulated(Cell("normal", 10, 1000, 0.5), np.random.default_rng(1))
-    base = find_mode(observation).density.atoms.base
-    assert base.sds.mean() < 0.33
-    assert np.abs(base.correlations - np.eye(10)).max() < 0.3
+    assert find_mode(observation).density.atoms.base.sds.mean() < 0.33
 
 
 @pytest.mark.parametrize("kind", ["mixed", "categorical"])
