@@ -30,7 +30,7 @@ number it is two thirds of it), and if the noise is small enough to tell."""
 _WIDE_ERROR, _NEARLY_UNIFORM_SD = 0.2, 0.55
 """If the errors of moments are larger than the first, no number starts with a larger sd than the second: noise alone
 would often give numbers most of their mass near the bounds."""
-_MEAN_SD, _TYPICAL_SD = 0.4, 0.28
+_MEAN_SD, _TYPICAL_SD = 0.4, 0.3
 """A typical mean of a number, to which its error is compared, and the sd of the base law where the noise hides that of
 the number. Laws on few atoms are hardly narrower than the base law."""
 _CLEAR_ERRORS = 3.0
