@@ -120,7 +120,9 @@ class NoisyNewton(Mechanism):
         largest = stated_mu(stated)  # refuses a second cost beside mu
         mu = _DOWN.create_decimal(Decimal(largest * BELOW_TARGET)) if stated.mu is None else stated.mu
         step = _step(rows, GaussianDP(mu), n_records)
-        warnings = known_miscalibration(rows.design)
+        scales = step.noise.scales(len(step.statistic.names))[: len(rows.names(1))]
+        first = rows.observation([0] * len(rows.names(1)), scales, [rows.first_point], 1)
+        warnings = known_miscalibration(first, n_records)
         return Plan((step,), step.guarantee, {"mu": float(mu)}, warnings=warnings)
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:

@@ -232,7 +232,7 @@ class LinearRegression(JointNormal, NormalRegression):
         return (
             "beside this noise, 90 % intervals of slopes are often too wide if the default prior is right: in "
             "simulations from it with 5,000 records, epsilon 1 and delta 1e-6, they contained 90 % (5 binary "
-            "features), 96 % (5 normal) and 98 % (10 skewed) of the slopes",
+            "features), 96 % (5 normal) and 95 % (10 skewed) of the slopes",
         )
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import Literal
 
@@ -18,6 +19,8 @@ from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.design import Design, Feature
 from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss, ProbitLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives, RecordCount
+from dpbayes_cli.experiments.regression_calibration import Kind
+from dpbayes_cli.experiments.study import DROPPED, plan_release
 from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
@@ -30,8 +33,9 @@ from dpbayes_cli.inference.derivatives.wide_designs import FeatureMoments
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.families.regression_domain import StatedPrior
+from dpbayes_cli.spec.release_spec import build_spec
 from tests.conftest import often
-from tests.inference.derivatives.derivative_studies import Cell, Kind, naive, observe, simulated, study
+from tests.inference.derivatives.derivative_studies import Cell, naive, observe, simulated, study
 
 N = 400
 TWO_LEVELS = Design((Feature(Column("x", ("a", "b"))),), intercept=False)
@@ -410,8 +414,33 @@ def test_a_wide_design_is_inferred_from_all_hessians() -> None:
     _, observation = simulated(cell, np.random.default_rng(4))
     posterior = infer(observation, "noise-aware", 400, np.random.default_rng(5))
     assert posterior.draws.shape == (400, 41)
-    assert posterior.warnings[:1] == known_miscalibration(observation.design)
-    assert known_miscalibration(Cell("categorical", 5, 1000, 1.0).design()) == ()
+    assert posterior.warnings[:1] == known_miscalibration(observation, None)
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_told"),
+    [
+        (Cell("normal", 10, 1000, 0.5), True),
+        (Cell("normal", 10, 250, 3.0), True),
+        (Cell("normal", 10, 5000, 0.5), False),
+        (Cell("normal", 3, 1000, 0.5), False),
+        (Cell("normal", 10, 1000, 0.5, spread=1.0), False),
+        (Cell("binary", 10, 1000, 0.5), False),
+    ],
+    ids=str,
+)
+def test_intervals_that_are_too_narrow_are_told_of_before_and_after_the_charge(cell: Cell, is_told: bool) -> None:
+    """A stated scale does not depend on how widely numbers vary, nor does the prior of the effect of a text."""
+    _, observation = simulated(cell, np.random.default_rng(4))
+    assert bool(known_miscalibration(observation, cell.n)) is is_told
+    features = {"values": ["0", "1"]} if cell.kind == "binary" else {"lower": -1, "upper": 1}
+    domain = {"target": {"column": "y", "values": ["0", "1"]}, "features": {f"x{j}": features for j in range(cell.d)}}
+    stated = {} if cell.spread is None else {"spread": cell.spread}
+    model = build_spec({"model": "logistic-regression", "domain": domain, "prior": stated}).build_model()
+    cost = {"epsilon": Decimal(str(cell.epsilon)), "delta": Decimal("1e-6")}
+    plan = plan_release("noisy-newton", model, DROPPED, cell.n, **cost)
+    assert plan.warnings == known_miscalibration(observation, cell.n)
+    assert known_miscalibration(observation, None) == known_miscalibration(observation, 1000.0)
 
 
 @pytest.mark.calibration_full

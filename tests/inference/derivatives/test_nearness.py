@@ -14,14 +14,14 @@ from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.regression_accuracy import dense_rows, release_derivatives
-from dpbayes_cli.experiments.regression_calibration import draw_codes
+from dpbayes_cli.experiments.regression_calibration import Kind, draw_codes
 from dpbayes_cli.experiments.study import DROPPED, plan_release
 from dpbayes_cli.inference.derivatives.infer_derivatives import normal_approximation
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.simulated_coefficients import _mode_and_curvature
 from tests.conftest import seldom
-from tests.inference.derivatives.derivative_studies import Cell, Kind
+from tests.inference.derivatives.derivative_studies import Cell
 
 N_DATA_SETS, N_DRAWS = 12, 300
 SPREAD = 0.2
