@@ -32,6 +32,7 @@ from dpbayes_cli.commands.progress import has_terminal, reading_shown
 from dpbayes_cli.commands.request_command import RequestCommand, pop_request, request_options, spec_option
 
 if TYPE_CHECKING:
+    from dpbayes_cli.core.plan import Plan
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.sources.location import Location
     from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -107,11 +108,10 @@ def command(
     ledger = open_ledger(ledger_place)
     with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
         say_detail(f"ledger: {ledger.location}")
-        outside = prior_outside_bounds(prepared.model, prepared.policy) if stated.get("prior") else ""
-        for warning in filter(None, [outside, *prepared.plan.all_warnings(prepared.model, prepared.known_records)]):
-            print_message(f"warning: {warning}")  # also with -q
+        if stated.get("prior") and (outside := prior_outside_bounds(prepared.model, prepared.policy)):
+            print_message(f"warning: {outside}")  # also with -q
         say(f"assumed: {'; '.join(assumed_values(prepared, stated))}")
-        in_vain = _warn_of_worthless_result(prepared, ledger)
+        in_vain = _warn_of_plan(prepared, ledger)
         if dry_run:
             _show_cost(prepared, ledger, as_json=as_json)
             return
@@ -152,8 +152,8 @@ def _read_request(
     return spec, locate_data(spec.source, *data)
 
 
-def _warn_of_worthless_result(prepared: PreparedRelease, ledger: Ledger) -> bool:
-    """Print a warning if simulated answers tell no more than the prior, and return whether there is one.
+def _warn_of_plan(prepared: PreparedRelease, ledger: Ledger) -> bool:
+    """Print the warnings of the plan, and one if simulated answers tell no more than the prior; return whether so.
 
     Only public values are used; a paid release is not simulated.
 
@@ -163,15 +163,31 @@ def _warn_of_worthless_result(prepared: PreparedRelease, ledger: Ledger) -> bool
     from dpbayes_cli.workflow.plan_sentences import worthless_answer
     from dpbayes_cli.workflow.planning import glance
 
-    if ledger.preview(prepared.charge).known is not None:
-        return False
-    n_records = prepared.known_records or prepared.data.public_count()
-    expected = glance(prepared, n_records) if n_records else None
+    is_paid = ledger.preview(prepared.charge).known is not None
+    n_records = prepared.known_records if is_paid else _public_count(prepared)
+    for warning in _plan_at(prepared, n_records).all_warnings(prepared.model, n_records):
+        print_message(f"warning: {warning}")  # also with -q
+    expected = glance(prepared, n_records) if n_records and not is_paid else None
     if expected is None or not expected.intervals[expected.main].is_surely_worthless:
         return False
     if warning := worthless_answer(prepared.model, expected):
         print_message(f"WARNING: in a quick simulation with {n_records:,} records, {warning}")  # also with -q
     return bool(warning)
+
+
+def _public_count(prepared: PreparedRelease) -> int | None:
+    """Return the number of records if it is stated or, up to a limit, public; otherwise None."""
+    return prepared.known_records or prepared.data.public_count()
+
+
+def _plan_at(prepared: PreparedRelease, n_records: int | None) -> Plan:
+    """Return the plan for a number of records, on which the rounds of some mechanisms depend."""
+    from dpbayes_cli.workflow.pricing import price
+
+    step = prepared.plan.final_step
+    if n_records is None or step.rows is None or not step.law.adds_noise:
+        return prepared.plan
+    return price(prepared.spec, n_records, prepared.model).plan
 
 
 def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
@@ -181,15 +197,13 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import component_texts
     from dpbayes_cli.ledger.charge_text import charge_text, charged_text
-    from dpbayes_cli.workflow.pricing import price
 
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
         prepared.data.open_source()
     step, private = prepared.plan.final_step, prepared.plan.choice
-    if step.rows is not None and step.law.adds_noise and preview.known is None:  # the rounds follow from the count
-        count = prepared.known_records or prepared.data.public_count()
-        step = price(prepared.spec, count, prepared.model).plan.final_step
+    if preview.known is None:
+        step = _plan_at(prepared, _public_count(prepared)).final_step
     names = step.statistic.names
     is_known = private is None or private.keeps_parameters  # the names of statistics follow from a private structure
     scales = {} if step.draws or not is_known else dict(zip(names, step.noise.scales(len(names)), strict=True))

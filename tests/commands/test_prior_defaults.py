@@ -189,7 +189,7 @@ def test_standard_deviations_that_the_noise_hides_are_told_before_the_charge(dpb
     )
     shown = dpbayes("release", "two.csv", "--spec", "two.yaml", "--dry-run")
     assert shown.code == 0
-    assert "with 1,000 records, the noise can hide standard deviations below about 1.1 for a; 1.1 for b" in shown.err
+    assert "with 400 records, the noise can hide standard deviations below about 1.8 for a; 1.8 for b" in shown.err
     plan = ["plan", "--spec", "two.yaml", "--trials", "2", "--records"]
     planned = " ".join(dpbayes(*plan, "4000").out.split())
     assert "with 4,000 records, the noise can hide standard deviations below about 0.56" in planned

@@ -21,9 +21,9 @@ DIGESTS = {
     "calibration": "2abd8104bc5e1a40", "classification": "61791eacccea0c59",
     "logistic-regression": "7e19c5a1735544da", "linear-regression": "d2fff9b0c2ecc212", "hmm": "c9ac936a6507f26d",
     "estimation": "c75e58a14f457694", "adversarial-data": "726b6f526f982559", "renyi-curves": "d77bb4a4ad68ae03",
-    "renyi-utility": "827d88a019c70964", "groups": "9ec571a9ed39dc39", "regression-accuracy": "6ba3c18fbfcfe8b9",
+    "renyi-utility": "827d88a019c70964", "groups": "9ec571a9ed39dc39", "regression-accuracy": "d59f76bf35ca01ab",
     "regression-calibration": "450b7cb5e4e938b8",
-    "synthetic": "450898da5f897a78", "benchmark": "4d8ba71d2d9a5af5", "benchmark, whole": "ce0e0ecdc25fcb84",
+    "synthetic": "450898da5f897a78", "benchmark": "4d8ba71d2d9a5af5", "benchmark, whole": "69b2b458da22d536",
     "hmm, whole": "41299aa266651615",
     "renyi-utility, whole": "939803a675ddb692",
 }  # fmt: skip
