@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from shlex import quote
 
 import numpy as np
@@ -22,34 +23,43 @@ _UNKNOWN_SHARE = 0.5
 """A change is told if more than this share of the prior's variance of its effect is left: without noise, or with it."""
 
 
-def average_effects(density: DerivativeDensity, draws: Floats) -> dict[str, Floats]:
+def average_effects(
+    contrasts: Sequence[Contrast], beta: Floats, mean_outcomes: Callable[[slice, Floats], Floats]
+) -> dict[str, Floats]:
     """Return draws of the average change of the outcome's mean for each contrast, over the law of the features.
 
     Each record's feature is raised by a step, or replaced by the first and by another text; other features stay.
 
     Args:
-        draws: the parameters of the density, shape (n_draws, size).
+        contrasts: the changes.
+        beta: draws of the coefficients, shape (n_draws, width).
+        mean_outcomes: returns the mean outcome of all records for each draw, shape (n_draws,), if a number, of that
+            shape, takes the place of these columns' part of the linear predictor.
     """
-    draws = draws[:: -(-len(draws) // _MAX_DRAWS)]
-    law, beta, _ = density.parts(draws)
-    weights, loss = density.law.weights(law), density.observation.loss
-    rows = density.atoms.rows
-    predictors = beta @ rows.T
-    means = loss.mean(predictors)
     effects = {}
-    for contrast in density.observation.design.contrasts:
-        lower, change = means, contrast.of_coefficients(beta)[:, None]
+    for contrast in contrasts:
         if contrast.is_from_end_to_end:
-            others = predictors - beta[:, contrast.columns] @ (rows[:, contrast.columns] + 1.0).T
-            lower, raised = loss.mean(others), loss.mean(others + change)
+            columns, start = contrast.columns, -beta[:, contrast.raised]
         elif contrast.lowered is None:
-            raised = loss.mean(predictors + change)
+            columns, start = slice(0), np.zeros(len(beta))
         else:
-            others = predictors - beta[:, contrast.columns] @ rows[:, contrast.columns].T
-            base = others + beta[:, contrast.lowered, None]
-            lower, raised = loss.mean(base), loss.mean(base + change)
-        effects[contrast.name] = np.asarray((weights * (raised - lower)).sum(axis=1))
+            columns, start = contrast.columns, beta[:, contrast.lowered]
+        change = contrast.of_coefficients(beta)
+        effects[contrast.name] = mean_outcomes(columns, start + change) - mean_outcomes(columns, start)
     return effects
+
+
+def effects_of_chains(density: DerivativeDensity, draws: Floats) -> dict[str, Floats]:
+    """Return average effects for draws of the parameters of the density, shape (n_draws, size)."""
+    law, beta, _ = density.parts(draws[:: -(-len(draws) // _MAX_DRAWS)])
+    weights, loss, rows = density.law.weights(law), density.observation.loss, density.atoms.rows
+    predictors = beta @ rows.T
+
+    def mean_outcomes(columns: slice, instead: Floats) -> Floats:
+        means = loss.mean(predictors - beta[:, columns] @ rows[:, columns].T + instead[:, None])
+        return np.asarray((weights * means).sum(axis=1))
+
+    return average_effects(density.observation.design.contrasts, beta, mean_outcomes)
 
 
 def uninformed(observation: NoisyDerivatives, beta: Floats, without_noise: Floats) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 from dpbayes_cli.inference.chains import run_until_converged
 from dpbayes_cli.inference.convergence import required_draws
-from dpbayes_cli.inference.derivatives.average_effects import average_effects, uninformed
+from dpbayes_cli.inference.derivatives.average_effects import effects_of_chains, uninformed
 from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensity
 from dpbayes_cli.inference.derivatives.first_round import guess_count, noisy_moments, prior_at_guesses
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
@@ -72,7 +72,7 @@ def infer_derivatives(
             *uninformed(observation, coefficients(flat), without_noise),
         ),
         chains=coefficients(run.draws),
-        effects=average_effects(density, flat),
+        effects=effects_of_chains(density, flat),
         contrast_sds=_contrast_sds(observation.design, without_noise),
     )
 
@@ -124,7 +124,7 @@ def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]
     They are the mode and the curvature there or, for a wide design, mean and covariance of a few draws.
     """
     if observation.design.width > MAX_CHAIN_WIDTH:
-        values, _ = draw_coefficients(observation, np.random.default_rng(0), 20, HESSIANS // 5)
+        values = draw_coefficients(observation, np.random.default_rng(0), 20, HESSIANS // 5)[0]
         centered = values - values.mean(axis=0)
         return values.mean(axis=0), centered.T / len(values) ** 0.5
     mode = find_mode(observation)
@@ -157,7 +157,10 @@ def known_miscalibration(observation: NoisyDerivatives, n_records: float | None)
 
 
 def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
-    values, without_noise = draw_coefficients(observation, rng, max(math.ceil(n_draws / HESSIANS), 10))
+    contrasts = observation.design.contrasts
+    values, without_noise, effects = draw_coefficients(
+        observation, rng, max(math.ceil(n_draws / HESSIANS), 10), contrasts=contrasts
+    )
     return Posterior(
         summarize_draws(values, np.diag(without_noise)),
         rng.permutation(values)[:n_draws],
@@ -170,6 +173,7 @@ def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator)
             *known_miscalibration(observation, guess_count(observation)),
             *uninformed(observation, values, without_noise),
         ),
+        effects=effects,
         contrast_sds=_contrast_sds(observation.design, without_noise),
     )
 

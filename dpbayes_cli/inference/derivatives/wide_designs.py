@@ -13,6 +13,7 @@ Source: derived here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +21,10 @@ import numpy as np
 from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.coefficient_law import CoefficientLaw
+from dpbayes_cli.core.design import Contrast
 from dpbayes_cli.core.losses import CurvedLoss
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
+from dpbayes_cli.inference.derivatives.average_effects import average_effects
 from dpbayes_cli.inference.derivatives.first_round import guess_count, noisy_moments, prior_at_guesses
 from dpbayes_cli.inference.derivatives.hessian_law import hessian_law
 
@@ -58,9 +61,7 @@ class FeatureMoments:
         Returns:
             Shapes (n, width), (n, width, width) and (n, width, width).
         """
-        nodes = np.linspace(-_REACH, _REACH, _NODES)
-        shares = np.exp(-0.5 * nodes**2)
-        shares /= shares.sum()
+        nodes, shares = _normal_nodes()
         slopes = (self.covariances @ beta[:, :, None])[:, :, 0]
         sds = np.sqrt(np.maximum((slopes * beta).sum(axis=1), _LEAST_VARIANCE))[:, None]
         slopes /= sds
@@ -76,6 +77,28 @@ class FeatureMoments:
         by_mean, by_slope = (mean @ (shares * power) for power in (1.0, nodes))
         means = by_mean[:, None] * self.means + by_slope[:, None] * slopes
         return means, mean_products(variance), mean_products(curvature)
+
+    def effects(self, loss: CurvedLoss, beta: Floats, contrasts: Sequence[Contrast]) -> dict[str, Floats]:
+        """Return average effects, for coefficients for each of the moments, shape (n, width)."""
+        nodes, shares = _normal_nodes()
+        slopes = (self.covariances @ beta[:, :, None])[:, :, 0]
+
+        def mean_outcomes(columns: slice, instead: Floats) -> Floats:
+            own, all_means = beta[:, columns], (self.means * beta).sum(axis=1)
+            means = all_means - (self.means[:, columns] * own).sum(axis=1) + instead
+            shared = 2.0 * slopes[:, columns] - (self.covariances[:, columns, columns] @ own[:, :, None])[:, :, 0]
+            variances = (slopes * beta).sum(axis=1) - (shared * own).sum(axis=1)
+            sds = np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
+            return np.asarray(loss.mean(means[:, None] + sds[:, None] * nodes) @ shares)
+
+        return average_effects(contrasts, beta, mean_outcomes)
+
+
+def _normal_nodes() -> tuple[Floats, Floats]:
+    """Return equally spaced standard normal numbers and their probabilities."""
+    nodes = np.linspace(-_REACH, _REACH, _NODES)
+    shares = np.exp(-0.5 * nodes**2)
+    return nodes, shares / shares.sum()
 
 
 def feature_moments(observation: NoisyDerivatives, hessians: Floats) -> FeatureMoments:
@@ -105,19 +128,20 @@ class _Newton:
         beta: the present coefficients, shape (n, width).
         known: what the gradient tells: precisions, shape (n, width, width).
         hessians: the expected Hessians at the coefficients, shape (n, width, width).
+        moments: the moments.
     """
 
     def __init__(self, observation: NoisyDerivatives, hessians: Floats, start: Floats) -> None:
-        self._observation, self._moments = observation, feature_moments(observation, hessians)
+        self._observation, self.moments = observation, feature_moments(observation, hessians)
         self._n = guess_count(observation)
         shape = len(hessians), observation.design.width
         point = np.broadcast_to(observation.points[-1], shape)
-        self._target = observation.gradients[-1] + self._n * self._moments.sums(observation.loss, point)[0]
+        self._target = observation.gradients[-1] + self._n * self.moments.sums(observation.loss, point)[0]
         self.beta = np.broadcast_to(start, shape)
 
     def step(self, prior: CoefficientLaw, precisions: Floats) -> None:
         """Go a share of the way to the mode of the quadratic approximation at the present coefficients."""
-        means, variances, curvatures = self._moments.sums(self._observation.loss, self.beta)
+        means, variances, curvatures = self.moments.sums(self._observation.loss, self.beta)
         noise = self._observation.gradient_sds[-1] ** 2 * np.eye(self.beta.shape[1])
         self.hessians = self._n * curvatures
         gains = np.linalg.solve(self._n * variances + noise, self.hessians).transpose(0, 2, 1)
@@ -128,19 +152,24 @@ class _Newton:
 
 
 def draw_coefficients(
-    observation: NoisyDerivatives, rng: np.random.Generator, each: int, hessians: int = HESSIANS
-) -> tuple[Floats, Floats]:
-    """Return draws of the coefficients, shape (n, width), and their mean covariance given exact derivatives.
+    observation: NoisyDerivatives,
+    rng: np.random.Generator,
+    each: int,
+    hessians: int = HESSIANS,
+    contrasts: Sequence[Contrast] = (),
+) -> tuple[Floats, Floats, dict[str, Floats]]:
+    """Return draws of coefficients, shape (n, width), their mean covariance given exact derivatives, and effects.
 
     Under a Student-t or Laplace prior, coefficients and the precisions of their priors are drawn in turn.
 
     Args:
         each: the number of draws for each Hessian.
         hessians: the number of Hessians, a multiple of ``_BLOCK``.
+        contrasts: the changes whose average effects are drawn, one for each Hessian.
     """
     law, start = hessian_law(observation), mean_coefficients(observation)
     prior, width = prior_at_guesses(observation), observation.design.width
-    draws, covariance = [], np.zeros((width, width))
+    draws, covariance, effects = [], np.zeros((width, width)), []
     for _ in range(hessians // _BLOCK):
         newton = _Newton(observation, law.draw(_BLOCK, rng), start)
         precisions = np.broadcast_to(prior.precision, (_BLOCK, width, width))
@@ -150,8 +179,10 @@ def draw_coefficients(
             precisions = prior.mixing_precisions(_draw(newton, precisions, 1, rng)[0], rng)
             newton.step(prior, precisions)
         draws.append(_draw(newton, precisions, each, rng))
+        effects.append(newton.moments.effects(observation.loss, draws[-1][0], contrasts))
         covariance += np.linalg.inv(newton.hessians + precisions).sum(axis=0) / hessians
-    return np.concatenate(draws, axis=1).reshape(-1, width), covariance
+    joined = {name: np.concatenate([part[name] for part in effects]) for name in effects[0]}
+    return np.concatenate(draws, axis=1).reshape(-1, width), covariance, joined
 
 
 def _draw(newton: _Newton, precisions: Floats, n: int, rng: np.random.Generator) -> Floats:
