@@ -155,7 +155,7 @@ def _read_request(
 def _warn_of_plan(prepared: PreparedRelease, ledger: Ledger) -> bool:
     """Print the warnings of the plan, and one if simulated answers tell no more than the prior; return whether so.
 
-    Only public values are used; a paid release is not simulated.
+    Only public values are used; a paid release is not simulated, and its result has the warnings.
 
     Raises:
         BudgetError: the account cannot pay.
@@ -163,11 +163,12 @@ def _warn_of_plan(prepared: PreparedRelease, ledger: Ledger) -> bool:
     from dpbayes_cli.workflow.plan_sentences import worthless_answer
     from dpbayes_cli.workflow.planning import glance
 
-    is_paid = ledger.preview(prepared.charge).known is not None
-    n_records = prepared.known_records if is_paid else _public_count(prepared)
+    if ledger.preview(prepared.charge).known is not None:
+        return False
+    n_records = _public_count(prepared)
     for warning in _plan_at(prepared, n_records).all_warnings(prepared.model, n_records):
         print_message(f"warning: {warning}")  # also with -q
-    expected = glance(prepared, n_records) if n_records and not is_paid else None
+    expected = glance(prepared, n_records) if n_records else None
     if expected is None or not expected.intervals[expected.main].is_surely_worthless:
         return False
     if warning := worthless_answer(prepared.model, expected):

@@ -14,7 +14,7 @@ Source: derived here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -128,20 +128,19 @@ class _Newton:
         beta: the present coefficients, shape (n, width).
         known: what the gradient tells: precisions, shape (n, width, width).
         hessians: the expected Hessians at the coefficients, shape (n, width, width).
-        moments: the moments.
     """
 
     def __init__(self, observation: NoisyDerivatives, hessians: Floats, start: Floats) -> None:
-        self._observation, self.moments = observation, feature_moments(observation, hessians)
+        self._observation, self._moments = observation, feature_moments(observation, hessians)
         self._n = guess_count(observation)
         shape = len(hessians), observation.design.width
         point = np.broadcast_to(observation.points[-1], shape)
-        self._target = observation.gradients[-1] + self._n * self.moments.sums(observation.loss, point)[0]
+        self._target = observation.gradients[-1] + self._n * self._moments.sums(observation.loss, point)[0]
         self.beta = np.broadcast_to(start, shape)
 
     def step(self, prior: CoefficientLaw, precisions: Floats) -> None:
         """Go a share of the way to the mode of the quadratic approximation at the present coefficients."""
-        means, variances, curvatures = self.moments.sums(self._observation.loss, self.beta)
+        means, variances, curvatures = self._moments.sums(self._observation.loss, self.beta)
         noise = self._observation.gradient_sds[-1] ** 2 * np.eye(self.beta.shape[1])
         self.hessians = self._n * curvatures
         gains = np.linalg.solve(self._n * variances + noise, self.hessians).transpose(0, 2, 1)
@@ -169,6 +168,7 @@ def draw_coefficients(
     """
     law, start = hessian_law(observation), mean_coefficients(observation)
     prior, width = prior_at_guesses(observation), observation.design.width
+    population = hessian_law(_first_round(observation))  # the Hessians of other rounds do not weigh all records alike
     draws, covariance, effects = [], np.zeros((width, width)), []
     for _ in range(hessians // _BLOCK):
         newton = _Newton(observation, law.draw(_BLOCK, rng), start)
@@ -179,10 +179,23 @@ def draw_coefficients(
             precisions = prior.mixing_precisions(_draw(newton, precisions, 1, rng)[0], rng)
             newton.step(prior, precisions)
         draws.append(_draw(newton, precisions, each, rng))
-        effects.append(newton.moments.effects(observation.loss, draws[-1][0], contrasts))
+        if contrasts:
+            moments = feature_moments(observation, population.draw(_BLOCK, rng))
+            effects.append(moments.effects(observation.loss, draws[-1][0], contrasts))
         covariance += np.linalg.inv(newton.hessians + precisions).sum(axis=0) / hessians
-    joined = {name: np.concatenate([part[name] for part in effects]) for name in effects[0]}
+    joined = {each.name: np.concatenate([part[each.name] for part in effects]) for each in contrasts}
     return np.concatenate(draws, axis=1).reshape(-1, width), covariance, joined
+
+
+def _first_round(observation: NoisyDerivatives) -> NoisyDerivatives:
+    return replace(
+        observation,
+        points=observation.points[:1],
+        gradients=observation.gradients[:1],
+        hessians=observation.hessians[:1],
+        gradient_sds=observation.gradient_sds[:1],
+        hessian_sds=observation.hessian_sds[:1],
+    )
 
 
 def _draw(newton: _Newton, precisions: Floats, n: int, rng: np.random.Generator) -> Floats:

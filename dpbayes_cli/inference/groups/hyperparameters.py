@@ -175,7 +175,8 @@ def _derivatives(
     """Return the gradient, the Hessian, and whether a step leads beyond a bound of a parameter, shape (d,).
 
     Across a bound the density may be normal or exponential. The curvature is that of a normal density that is wide
-    enough for both, if the log density falls by about 2 in a step.
+    enough for both, if the log density falls by about 2 in a step. If it rises away from the bound, it is taken for
+    linear.
     """
     d = len(point)
     axes = np.diag(steps)
@@ -185,7 +186,10 @@ def _derivatives(
     (up, down), (both, neither) = values[: 2 * d].reshape(2, d), values[2 * d :].reshape(2, -1)
     bounded, inside = np.minimum(up, down) < _IMPOSSIBLE, np.maximum(up, down)
     less = np.where(inside < _IMPOSSIBLE, 1.0, value - inside)
-    up, down = (np.where(bounded, value - 0.25 * less, each) for each in (up, down))
+    rises = less < 0.0
+    missing = [rises & (each < _IMPOSSIBLE) for each in (up, down)]
+    up, down = (np.where(bounded & ~rises, value - 0.25 * less, each) for each in (up, down))
+    up, down = (np.where(each, value + less, side) for each, side in zip(missing, (up, down), strict=True))
     hessian = np.diag((up + down - 2.0 * value) / steps**2)
     mixed = both + neither + 2.0 * value - (up + down)[first] - (up + down)[second]
     mixed *= ~(bounded[first] | bounded[second]) & (np.minimum(both, neither) > _IMPOSSIBLE)

@@ -13,7 +13,7 @@ from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyGroups
 from dpbayes_cli.inference.groups.binary import BinaryPrior, infer_binary
 from dpbayes_cli.inference.groups.component_noise import component_noise
 from dpbayes_cli.inference.groups.count_tables import beta_cdf_tables
-from dpbayes_cli.inference.groups.hyperparameters import sample_density
+from dpbayes_cli.inference.groups.hyperparameters import find_mode, sample_density
 from dpbayes_cli.inference.groups.infer_groups import infer_groups
 from dpbayes_cli.inference.groups.noisy_pairs import noisy_pairs
 from dpbayes_cli.inference.groups.pair_draws import draw_probabilities
@@ -219,3 +219,11 @@ def test_a_mode_at_the_bound_of_a_parameter_is_no_failure() -> None:
         np.random.default_rng(11),
     )
     np.testing.assert_allclose(sample.weights @ sample.points, [1.0 / 3.0, 0.0], atol=0.04)
+
+
+def test_a_mode_beside_the_bound_of_a_parameter_is_found() -> None:
+    """The first step from the start leads beyond the bound 0."""
+    start = np.array([[0.05]])
+    mode, precision = find_mode(lambda x: np.where(x[:, 0] >= 0.0, -2.0 * (x[:, 0] - 3.0) ** 2, -1e300), start)
+    assert mode[0] == pytest.approx(3.0, abs=0.05)
+    assert precision[0, 0] == pytest.approx(4.0)
