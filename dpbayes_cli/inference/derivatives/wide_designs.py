@@ -5,7 +5,8 @@ Given the Hessian, and so the means and the covariance of the rows x, the last g
 
     score + n E[x (mean(x'beta) - mean(x'point))] + noise,
 
-with a score of variance n E[variance(x'beta) x x']. The predictor x'beta, a sum over many columns, is taken for normal.
+with a score of variance n E[variance(x'beta) x x']. The predictor x'beta, a sum over many columns, is taken for normal;
+an error of the expectation that is a tenth of it is allowed for.
 The posterior of the coefficients beta is approximated by the normal law at its mode.
 
 Source: derived here.
@@ -41,6 +42,9 @@ _FIRST_STEPS, _STEPS, _STEP = 30, 10, 0.5
 """The numbers of Newton steps to the first coefficients, and from these to those of each Hessian; and their size,
 because full steps may diverge."""
 _LEAST_VARIANCE = 1e-12
+_DISCREPANCY = 0.1
+"""The standard deviation of the error of the normal law, in an entry of the expected change of the gradient between the
+point and the coefficients, as a fraction of the root mean square of this change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,22 +134,27 @@ class _Newton:
         hessians: the expected Hessians at the coefficients, shape (n, width, width).
     """
 
-    def __init__(self, observation: NoisyDerivatives, hessians: Floats, start: Floats) -> None:
+    def __init__(
+        self, observation: NoisyDerivatives, hessians: Floats, start: Floats, discrepancy: float = _DISCREPANCY
+    ) -> None:
         self._observation, self._moments = observation, feature_moments(observation, hessians)
+        self._discrepancy = discrepancy
         self._n = guess_count(observation)
         shape = len(hessians), observation.design.width
         point = np.broadcast_to(observation.points[-1], shape)
-        self._target = observation.gradients[-1] + self._n * self._moments.sums(observation.loss, point)[0]
+        self._at_point = self._n * self._moments.sums(observation.loss, point)[0]
         self.beta = np.broadcast_to(start, shape)
 
     def step(self, prior: CoefficientLaw, precisions: Floats) -> None:
         """Go a share of the way to the mode of the quadratic approximation at the present coefficients."""
         means, variances, curvatures = self._moments.sums(self._observation.loss, self.beta)
-        noise = self._observation.gradient_sds[-1] ** 2 * np.eye(self.beta.shape[1])
+        drift = self._at_point - self._n * means
+        noise = self._observation.gradient_sds[-1] ** 2 + self._discrepancy**2 * (drift**2).mean(axis=1)
         self.hessians = self._n * curvatures
-        gains = np.linalg.solve(self._n * variances + noise, self.hessians).transpose(0, 2, 1)
+        total = self._n * variances + noise[:, None, None] * np.eye(self.beta.shape[1])
+        gains = np.linalg.solve(total, self.hessians).transpose(0, 2, 1)
         self.known = gains @ self.hessians
-        rest = gains @ (self._target - self._n * means)[:, :, None]
+        rest = gains @ (self._observation.gradients[-1] + drift)[:, :, None]
         rest -= precisions @ (self.beta - prior.location)[:, :, None]
         self.beta = self.beta + _STEP * np.linalg.solve(self.known + precisions, rest)[:, :, 0]
 
@@ -208,10 +217,11 @@ def _draw(newton: _Newton, precisions: Floats, n: int, rng: np.random.Generator)
 def mean_coefficients(observation: NoisyDerivatives) -> Floats:
     """Return the mode of the coefficients given the mean of the Hessian, and a normal law with the prior's scales.
 
-    The number of steps is always the same.
+    The number of steps is always the same. Discrepancies are not allowed for: shrunk more toward the prior, the next
+    point would be farther from the coefficients.
     """
     prior = prior_at_guesses(observation)
-    newton = _Newton(observation, hessian_law(observation).means[None], observation.points[-1])
+    newton = _Newton(observation, hessian_law(observation).means[None], observation.points[-1], discrepancy=0.0)
     for _ in range(_FIRST_STEPS):
         newton.step(prior, prior.precision[None])
     return np.asarray(newton.beta[0])
