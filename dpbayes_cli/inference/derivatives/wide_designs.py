@@ -43,8 +43,8 @@ _FIRST_STEPS, _STEPS, _STEP = 30, 10, 0.5
 because full steps may diverge."""
 _LEAST_VARIANCE = 1e-12
 _DISCREPANCY = 0.1
-"""The standard deviation of the error of the normal law, in an entry of the expected change of the gradient between the
-point and the coefficients, as a fraction of the root mean square of this change."""
+"""The standard deviation of the error of the normal law, in each entry of the expected change of the gradient between
+the point and the coefficients, as a fraction of this change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +149,9 @@ class _Newton:
         """Go a share of the way to the mode of the quadratic approximation at the present coefficients."""
         means, variances, curvatures = self._moments.sums(self._observation.loss, self.beta)
         drift = self._at_point - self._n * means
-        noise = self._observation.gradient_sds[-1] ** 2 + self._discrepancy**2 * (drift**2).mean(axis=1)
+        noise = self._observation.gradient_sds[-1] ** 2 + self._discrepancy**2 * drift**2
         self.hessians = self._n * curvatures
-        total = self._n * variances + noise[:, None, None] * np.eye(self.beta.shape[1])
+        total = self._n * variances + noise[:, :, None] * np.eye(self.beta.shape[1])
         gains = np.linalg.solve(total, self.hessians).transpose(0, 2, 1)
         self.known = gains @ self.hessians
         rest = gains @ (self._observation.gradients[-1] + drift)[:, :, None]
