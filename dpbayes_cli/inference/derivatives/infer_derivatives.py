@@ -142,7 +142,7 @@ def known_miscalibration(observation: NoisyDerivatives, n_records: float | None)
         return (
             f"the design has {width} columns: with more than {MAX_CHAIN_WIDTH}, 90 % intervals are often too narrow; "
             "in simulations they contained 80 to 91 % of the coefficients, 72 to 86 % of the odds and rate ratios, and "
-            "79 to 87 % of the average changes",
+            "78 to 88 % of the average changes",
         )
     if n_records is None or not (hides_spreads(observation, n_records) and any(observation.prior.per_sd)):
         return ()
