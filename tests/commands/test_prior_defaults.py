@@ -190,6 +190,10 @@ def test_standard_deviations_that_the_noise_hides_are_told_before_the_charge(dpb
     shown = dpbayes("release", "two.csv", "--spec", "two.yaml", "--dry-run")
     assert shown.code == 0
     assert "with 400 records, the noise can hide standard deviations below about 1.8 for a; 1.8 for b" in shown.err
+    assert dpbayes("release", "two.csv", "--spec", "two.yaml").code == 0
+    again = dpbayes("release", "two.csv", "--spec", "two.yaml")
+    assert "warning:" not in again.err, "the result that is shown again has the warnings"
+    assert "with 400 records, the noise can hide" in again.out
     plan = ["plan", "--spec", "two.yaml", "--trials", "2", "--records"]
     planned = " ".join(dpbayes(*plan, "4000").out.split())
     assert "with 4,000 records, the noise can hide standard deviations below about 0.56" in planned

@@ -149,7 +149,7 @@ def known_miscalibration(observation: NoisyDerivatives, n_records: float | None)
     return (
         "the noise hides how widely numbers vary, on which the default prior depends: 90 % intervals may be too "
         "narrow; in simulations of ten numbers they contained 84 % of the coefficients (1,000 records with epsilon 0.5 "
-        "and 1) and 85 % (250 records with epsilon 3)",
+        "or 1, or 250 with epsilon 3)",
     )
 
 

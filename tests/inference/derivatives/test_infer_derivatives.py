@@ -466,7 +466,7 @@ def test_a_wide_design_is_inferred_from_all_hessians() -> None:
     ],
     ids=str,
 )
-def test_intervals_that_are_too_narrow_are_told_of_before_and_after_the_charge(cell: Cell, is_told: bool) -> None:
+def test_intervals_that_may_be_too_narrow_are_told_before_the_charge(cell: Cell, is_told: bool) -> None:
     """A stated scale does not depend on how widely numbers vary, nor does the prior of the effect of a text."""
     _, observation = simulated(cell, np.random.default_rng(4))
     assert bool(known_miscalibration(observation, cell.n)) is is_told
@@ -478,6 +478,13 @@ def test_intervals_that_are_too_narrow_are_told_of_before_and_after_the_charge(c
     plan = plan_release("noisy-newton", model, DROPPED, cell.n, **cost)
     assert plan.warnings == known_miscalibration(observation, cell.n)
     assert known_miscalibration(observation, None) == ()
+
+
+def test_intervals_that_may_be_too_narrow_are_told_in_the_result() -> None:
+    _, observation = simulated(Cell("normal", 2, 100, 1.0), np.random.default_rng(4))
+    told = known_miscalibration(observation, 100)
+    assert len(told) == 1
+    assert infer(observation, "noise-aware", 50, np.random.default_rng(5), Effort(ess=50.0)).warnings[:1] == told
 
 
 @pytest.mark.calibration_full

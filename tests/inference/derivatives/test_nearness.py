@@ -54,13 +54,16 @@ CELLS = [
     if n * epsilon >= 500
 ]
 
+FARTHER = {
+    "skewed-d5-n1000-eps1",
+    *(f"skewed-d10-n{each}" for each in ("1000-eps0.5", "1000-eps1", "5000-eps0.5", "5000-eps3", "20000-eps0.5")),
+}
+"""Here both are equally far away: the ratio of the distances is 1.01 to 1.07."""
+
 
 @pytest.mark.parametrize("cell", seldom([(cell,) for cell in CELLS]), ids=str)
 def test_posteriors_are_nearer_to_the_non_private_one_than_a_draw_of_equal_cost(cell: Cell) -> None:
-    """In root mean square over data sets; the seeds are fixed, so that the test fails by chance in no run.
-
-    With five or ten skewed numbers, where the noise hides most, both are as far away: up to 1.07 was measured.
-    """
+    """In root mean square over data sets; the seeds are fixed, so that the test fails by chance in no run."""
     models = {name: model_of(cell, name) for name in ("noisy-newton", "gibbs-posterior")}
     cost = {"epsilon": Decimal(str(cell.epsilon)), "delta": Decimal("1e-6")}
     steps = {name: plan_release(name, each, DROPPED, cell.n, **cost).final_step for name, each in models.items()}
@@ -85,4 +88,4 @@ def test_posteriors_are_nearer_to_the_non_private_one_than_a_draw_of_equal_cost(
     distances = [[squared_mmd(exact, other, bandwidth) for other in others] for exact, *others in samples]
     noisy, drawn = np.sqrt(np.mean(distances, axis=0))
     print(f"{cell}: {noisy / drawn:.2f} of the discrepancy of a draw")
-    assert noisy < (1.1 if cell.kind == "skewed" and cell.d >= 5 else 1.0) * drawn
+    assert noisy < (1.08 if str(cell) in FARTHER else 1.0) * drawn
