@@ -152,7 +152,7 @@ def test_plans_by_the_wide_default_prior_leave_out_data_sets_of_one_class(
 
 def test_regressions_are_compared_on_the_same_data_sets_each_with_its_own_prior(dpbayes: Cli, place: Path) -> None:
     (place / "regression.yaml").write_text(REGRESSION.replace("0.05", "1").replace("prior: {precision: 0.1}\n", ""))
-    request = ("plan", "--spec", "regression.yaml", "--records", "5000", "--trials", "6")
+    request = ("plan", "--spec", "regression.yaml", "--records", "5000", "--trials", "3")
     alone = dpbayes(*request, "--json").json["expected"]
     ours, draws, *_ = dpbayes(*request, "--compare", "--json").json
     assert (ours["mechanism"], draws["mechanism"]) == ("noisy-newton", "gibbs-posterior")
@@ -171,11 +171,11 @@ def test_errors_of_effects_need_neither_contrasts_nor_all_records(dpbayes: Cli, 
     document = REGRESSION.replace("0.05", "1").replace("prior: {precision: 0.1}\n", "")
     (place / "clipped.yaml").write_text(document.replace("features:", "norm: 1\n  features:"))
     (place / "regression.yaml").write_text(document)
-    clipped = dpbayes("plan", "--spec", "clipped.yaml", "--records", "500", "--trials", "2", "--json").json["expected"]
+    clipped = dpbayes("plan", "--spec", "clipped.yaml", "--records", "500", "--trials", "1", "--json").json["expected"]
     assert clipped["effect_error"] > clipped["nonprivate_effect_error"] > 0.0
     errors = []
     for n in "10000", "1000000":
-        request = ("plan", "--spec", "regression.yaml", "--records", n, "--trials", "4")
+        request = ("plan", "--spec", "regression.yaml", "--records", n, "--trials", "2")
         errors.append(dpbayes(*request, "--json").json["expected"]["nonprivate_effect_error"])
     assert errors[1] < 0.3 * errors[0], "the sampling error falls by ten times"
 

@@ -190,8 +190,9 @@ def test_standard_deviations_that_the_noise_hides_are_told_before_the_charge(dpb
     shown = dpbayes("release", "two.csv", "--spec", "two.yaml", "--dry-run")
     assert shown.code == 0
     assert "with 400 records, the noise can hide standard deviations below about 1.8 for a; 1.8 for b" in shown.err
-    assert dpbayes("release", "two.csv", "--spec", "two.yaml").code == 0
-    again = dpbayes("release", "two.csv", "--spec", "two.yaml")
+    asked = ("release", "two.csv", "--spec", "two.yaml", "--inference", "naive")
+    assert dpbayes(*asked).code == 0
+    again = dpbayes(*asked)
     assert "warning:" not in again.err, "the result that is shown again has the warnings"
     assert "with 400 records, the noise can hide" in again.out
     plan = ["plan", "--spec", "two.yaml", "--trials", "2", "--records"]

@@ -90,9 +90,10 @@ def test_texts_have_all_levels() -> None:
 def test_a_run_with_more_trials_computes_only_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression_calibration, "_BLOCK", 2)
     monkeypatch.setattr(RegressionCalibration, "figures", lambda *_: {})
+    cases = {name: {**REGRESSIONS["cases"][name], "methods": ["naive"]} for name in ("counts", "numbers")}
 
     def computed(trials: int) -> list[int]:
-        study = study_of(trials=trials, n=[200])
+        study = study_of(trials=trials, n=[200], cases=cases)
         return [part.definition["first"] for part in run(study, tmp_path / "out")]
 
     def covered() -> list[list[float]]:

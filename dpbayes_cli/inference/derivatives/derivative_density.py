@@ -101,8 +101,8 @@ class DerivativeDensity:
 
     def parts(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the parameters of the law, the coefficients, and the coordinate of n, which may have no columns."""
-        law, beta, count = np.split(parameters, [self.law.size, self.law.size + self.width], axis=1)
-        return law, beta, count
+        first, last = self.law.size, self.law.size + self.width
+        return parameters[:, :first], parameters[:, first:last], parameters[:, last:]
 
     def records(self, parameters: Floats) -> Floats:
         """Return the numbers of records, shape (n,)."""
@@ -172,7 +172,8 @@ class DerivativeDensity:
         if not prior.per_sd:
             value, slopes = prior.log_density(beta)
         else:  # a law of the coefficients of standardized columns
-            means, squares = np.split(weights @ self._powers, 2, axis=1)
+            moments = weights @ self._powers
+            means, squares = moments[:, : self.width], moments[:, self.width :]
             sds = np.where(prior.per_sd, prior.sds(means, squares), 1.0)
             centers = np.where(prior.centered, means, 0.0)
             away = beta - prior.location

@@ -445,9 +445,9 @@ def test_average_effects_of_wide_designs_weigh_all_records_alike() -> None:
 
 
 def test_a_wide_design_is_inferred_from_all_hessians() -> None:
-    """In 40 data sets 90 % of the intervals cover, with a standard error of .014; of 8 data sets the error is .03."""
+    """In 40 data sets 90 % of the intervals cover, with a standard error of .014; of 4 data sets the error is .05."""
     cell = Cell("categorical", 10, 20_000, 3.0)
-    assert study(cell, 8, 4).covered.mean() > 0.8
+    assert study(cell, 4, 4).covered.mean() > 0.8
     _, observation = simulated(cell, np.random.default_rng(4))
     posterior = infer(observation, "noise-aware", 400, np.random.default_rng(5))
     assert posterior.draws.shape == (400, 41)
@@ -481,7 +481,7 @@ def test_intervals_that_may_be_too_narrow_are_told_before_the_charge(cell: Cell,
 
 
 def test_intervals_that_may_be_too_narrow_are_told_in_the_result() -> None:
-    _, observation = simulated(Cell("normal", 2, 100, 1.0), np.random.default_rng(4))
+    _, observation = simulated(Cell("normal", 1, 100, 1.0), np.random.default_rng(4))
     told = known_miscalibration(observation, 100)
     assert len(told) == 1
     assert infer(observation, "noise-aware", 50, np.random.default_rng(5), Effort(ess=50.0)).warnings[:1] == told
