@@ -59,7 +59,7 @@ _BETWEEN = 0.87, 0.93
 _DASHES: dict[Method, str] = {"noise-aware": "-", "naive": ":"}
 _THINNED = 2
 """Every second draw of a chain is used; these are nearly independent."""
-_BLOCK = 40
+_BLOCK = 20
 """The number of trials that are computed and saved together."""
 
 
@@ -284,7 +284,7 @@ def _beyond(each: Result, low: float, high: float) -> bool:
 
 def _range(own: Results) -> str:
     values = [each.measure("coverage") for each in own]
-    return f"coverage between {min(values):.3f} and {max(values):.3f}"
+    return f"coverage {sum(values) / len(values):.3f} on average, from {min(values):.3f} to {max(values):.3f}"
 
 
 def _in_words(each: Result) -> str:

@@ -19,8 +19,11 @@ from dpbayes_cli.experiments.study import build_study, read_study
 from tests.conftest import ROOT
 from tests.experiments.studies import REGRESSIONS, run
 
-CONFIG = ROOT / "configs" / "experiments" / "regression-calibration.yaml"
-GRID = read_study(CONFIG).grid()
+CONFIGS = [
+    ROOT / "configs" / "experiments" / f"{name}.yaml"
+    for name in ("regression-calibration", "regression-calibration-wide")
+]
+GRID = [(config, point) for config in CONFIGS for point in read_study(config).grid()]
 
 
 def study_of(**changes: Any) -> RegressionCalibration:
@@ -107,8 +110,12 @@ def test_a_run_with_more_trials_computes_only_these(tmp_path: Path, monkeypatch:
     assert {len(set(each)) for each in covered()} == {7}
 
 
-def coverage(point: GridPoint, trials: int) -> float:
-    study = read_study(CONFIG, trials=trials, seed=1, cases=(point.case,))
+def named(values: Any) -> str:
+    return "-".join(map(str, values.place.values())) if isinstance(values, GridPoint) else values.stem
+
+
+def coverage(config: Path, point: GridPoint, trials: int) -> float:
+    study = read_study(config, trials=trials, seed=1, cases=(point.case,))
     (own,) = [each for each in study.grid() if dict(each.place) == dict(point.place)]
     measures = study.run(own).measures
     print(dict(point.place), measures)
@@ -117,14 +124,14 @@ def coverage(point: GridPoint, trials: int) -> float:
 
 @pytest.mark.slow
 @pytest.mark.calibration
-@pytest.mark.parametrize("point", GRID[4::11], ids=lambda point: "-".join(map(str, point.place.values())))
-def test_a_tenth_of_the_study_is_calibrated(point: GridPoint) -> None:
+@pytest.mark.parametrize(("config", "point"), GRID[4::11], ids=named)
+def test_a_tenth_of_the_study_is_calibrated(config: Path, point: GridPoint) -> None:
     """With at least 40 intervals a point only large errors show: .9 of 40 is below .65 with probability 1e-5."""
-    assert coverage(point, 12 if point["features"] < 10 else 4) >= 0.65
+    assert coverage(config, point, 12 if point["features"] < 10 else 4) >= 0.65
 
 
 @pytest.mark.calibration_full
-@pytest.mark.parametrize("point", GRID, ids=lambda point: "-".join(map(str, point.place.values())))
-def test_the_whole_study_is_calibrated(point: GridPoint) -> None:
+@pytest.mark.parametrize(("config", "point"), GRID, ids=named)
+def test_the_whole_study_is_calibrated(config: Path, point: GridPoint) -> None:
     """The standard error of 400 data sets is about .007, three of which are added to the requirement, .87 to .93."""
-    assert 0.85 <= coverage(point, 400) <= 0.95
+    assert 0.85 <= coverage(config, point, 400) <= 0.95
