@@ -158,25 +158,6 @@ class CoefficientLaw:
             value, slopes = -size.sum(axis=1), -z / size
         return value, slopes / scales @ self._centering
 
-    def mixing_precisions(self, beta: Floats, rng: np.random.Generator) -> Floats:
-        """Draw precision matrices given coefficients; given these, Student-t and Laplace laws are normal.
-
-        Args:
-            beta: coefficients, shape (n, width).
-
-        Returns:
-            Shape (n, width, width).
-
-        Source: Andrews and Mallows 1974 (scale mixtures of normal laws).
-        """
-        z = (beta - self.location) @ self._centering.T / self._known_scales
-        if self.name == "student-t":
-            shares = rng.gamma(0.5 * (self.freedom + 1.0), 2.0 / (self.freedom + z**2))
-        else:
-            shares = rng.wald(1.0 / np.maximum(np.abs(z), 1e-6), 1.0)
-        precisions = shares / self._known_scales**2
-        return np.asarray((self._centering.T * precisions[:, None]) @ self._centering)
-
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Return draws, shape (size, width)."""
         shape = size, len(self.means)

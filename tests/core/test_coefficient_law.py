@@ -36,18 +36,6 @@ def test_draws_have_the_quantiles_of_the_law(name: LawName) -> None:
         assert (draws < law.quantiles(np.array([level]))[:, 0]).mean(axis=0) == pytest.approx(level, abs=0.015)
 
 
-@pytest.mark.parametrize("name", ["student-t", "laplace"])
-def test_scale_mixtures_leave_the_prior_as_it_is(name: LawName) -> None:
-    """Precisions given a draw, then a draw given these, are a step of a Gibbs sampler of the prior."""
-    law, rng = CoefficientLaw((0.5, -1.0), (0.3, 2.0), name, 5.0, centers=(0.0, 0.4)), np.random.default_rng(2)
-    draws = law.draw(20_000, rng)
-    roots = np.linalg.cholesky(law.mixing_precisions(draws, rng)).transpose(0, 2, 1)
-    again = law.location + np.linalg.solve(roots, rng.standard_normal((*draws.shape, 1)))[:, :, 0]
-    for level in (0.1, 0.8):
-        ends = np.quantile(draws, level, axis=0)
-        assert (again < ends).mean(axis=0) == pytest.approx(level, abs=0.02)
-
-
 @pytest.mark.parametrize("name", get_args(LawName))
 def test_the_law_of_an_intercept_refers_to_the_means_of_centered_columns(name: LawName) -> None:
     """A share of 20,000 draws errs by 0.015, which is 5 standard errors for a level near 0.2."""

@@ -25,8 +25,6 @@ _HALVINGS = 30
 """A chain starts nearer to the center, halving the distance so often at most, until its log density is no more below
 that of the center than is usual for draws. Elsewhere all its moves could be rejected, and the step size of all chains
 would follow."""
-_WARM_UP = 40
-"""The number of moves before each adaptation of the metric, and before the step size is fixed."""
 _LEAST_VARIANCE = 1e-6
 _SHRINKAGE = 5.0
 """The present metric weighs as much as this many states for each dimension."""
@@ -41,26 +39,39 @@ class HamiltonianChains:
         least_accepted: the smallest share of accepted moves of a chain at the end of the warm-up.
     """
 
-    def __init__(self, density: Density, center: Floats, factor: Floats, chains: int, rng: np.random.Generator) -> None:
-        """Start chains near ``center``; the covariance of the law is roughly factor @ factor.T."""
+    def __init__(
+        self,
+        density: Density,
+        center: Floats,
+        factor: Floats,
+        chains: int,
+        rng: np.random.Generator,
+        *,
+        warm_up: int = 40,
+    ) -> None:
+        """Start chains near ``center``; the covariance of the law is roughly factor @ factor.T.
+
+        Args:
+            warm_up: the number of moves before each adaptation of the metric, and before the step size is fixed.
+        """
         self._density, self._center, self._factor, self._rng = density, center, factor, rng
         self._z = _START_SD * rng.standard_normal((chains, len(center)))
         self._value, self._gradient = self._at(self._z)
-        least = self._at(np.zeros((1, len(center))))[0] - 0.5 * len(center)
+        least = self._at(np.zeros(self._z.shape))[0] - 0.5 * len(center)
         for _ in range(_HALVINGS):
             far = ~(self._value >= least)
             self._z[far] *= 0.5
             self._value, self._gradient = self._at(self._z)
         self._step = 0.7 * len(center) ** -0.25
-        for warm_up in (_WARM_UP, _WARM_UP):
+        for _ in range(2):
             self._adapt_metric(self._adapt_step(warm_up))
-        self._adapt_step(_WARM_UP)
+        self._adapt_step(warm_up)
         accepted = np.zeros(chains)
-        for _ in range(_WARM_UP):
+        for _ in range(warm_up):
             before = self._value
             self._move(1.0)
             accepted += self._value != before
-        self.least_accepted = float(accepted.min()) / _WARM_UP
+        self.least_accepted = float(accepted.min()) / warm_up
 
     def _adapt_step(self, n_moves: int) -> Floats:
         """Move toward a step size with the target acceptance; return the states in the second half of the moves."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpbayes_cli.base.eigen import eigh
 from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design
@@ -77,17 +78,30 @@ def indicator_structure(design: Design) -> IndicatorStructure:
 
 @dataclass(frozen=True, eq=False)
 class HessianLaw:
-    """Independent normal laws of the entries of the Hessian of the first round, shape (width, width) each."""
+    """A normal law of the Hessian of the first round.
+
+    Attributes:
+        means: the means of its entries, shape (width, width).
+        noise: the standard deviations of the noise on its entries, of that shape.
+        shares: the factors by which errors are smaller than the noise, of that shape.
+        common: the orthogonal projection to the directions that are kept as they were found, of that shape; errors
+            there are as large as the noise.
+        structure: what holds for the Hessian of every data set.
+    """
 
     means: Floats
-    sds: Floats
+    noise: Floats
+    shares: Floats
+    common: Floats
     structure: IndicatorStructure
 
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         """Draw symmetric matrices, shape (n, width, width); some may have negative eigenvalues."""
         upper = np.triu(rng.standard_normal((n, *self.means.shape)))
-        errors = self.sds * (upper + np.triu(upper, 1).transpose(0, 2, 1))
-        return np.asarray(self.means + self.structure.project(errors))
+        errors = self.noise * (upper + np.triu(upper, 1).transpose(0, 2, 1))
+        rest = np.eye(len(self.common)) - self.common
+        others = rest @ errors @ rest
+        return np.asarray(self.means + self.structure.project(errors - others + self.shares * others))
 
 
 def hessian_law(observation: NoisyDerivatives) -> HessianLaw:
@@ -106,9 +120,9 @@ def hessian_law(observation: NoisyDerivatives) -> HessianLaw:
     noise = np.full((width, width), diagonal_sd / 2.0**0.5)
     np.fill_diagonal(noise, diagonal_sd)
     expected, free = _independent(observation, pooled, diagonal_sd)
+    others = ~free & ~structure.zeros
     roots = np.sqrt(np.maximum(np.diag(pooled), diagonal_sd))
     scale = np.outer(roots, roots)
-    others = ~free & ~structure.zeros
     error = 0.0
     if others.any():
         excess = ((pooled - expected) ** 2 - noise**2)[others] * scale[others] ** 2
@@ -116,8 +130,25 @@ def hessian_law(observation: NoisyDerivatives) -> HessianLaw:
     error = float(np.clip(max(error, 0.0) ** 0.5, *_ERROR_RANGE))
     prior = np.where(free, np.inf, (error * scale) ** 2)
     trust = 1.0 / (1.0 + noise**2 / prior)
-    means = np.where(free, pooled, expected + trust * (pooled - expected))
-    return HessianLaw(structure.project(means), noise * trust**0.5, structure)
+    away = np.where(others, pooled - expected, 0.0)
+    shared, common = _common_directions((1.0 - trust) * away, float((noise * (1.0 - trust)).max()), structure)
+    means = np.where(others, expected + trust * away + shared, pooled)
+    return HessianLaw(structure.project(means), noise, trust**0.5, common, structure)
+
+
+def _common_directions(rest: Floats, noise_sd: float, structure: IndicatorStructure) -> tuple[Floats, Floats]:
+    """Return the part of a noisy symmetric matrix of few directions, and the projection to them.
+
+    Eigenvalues of the noise alone are below 2 sd sqrt(rank). Larger ones are shrunk so that the square error is least.
+
+    Source: Donoho, Gavish and Johnstone 2018 (optimal shrinkage of eigenvalues in the spiked model).
+    """
+    values, vectors = eigh(rest)
+    bulk = 4.0 * noise_sd**2 * float(np.trace(structure.span))
+    found = values**2 > bulk
+    values, vectors = values[found], vectors[:, found]
+    kept = np.sqrt(1.0 - bulk / values**2)
+    return (vectors * kept * values) @ vectors.T, (vectors * kept) @ vectors.T
 
 
 def _independent(observation: NoisyDerivatives, pooled: Floats, error: float) -> tuple[Floats, Booleans]:

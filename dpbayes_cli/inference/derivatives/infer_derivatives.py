@@ -92,7 +92,7 @@ def draw_roughly(observation: NoisyDerivatives, n_draws: int, rng: np.random.Gen
     They are the next draws after the warm-up, whether the chains have converged or not.
     """
     if observation.design.width > MAX_CHAIN_WIDTH:
-        return draw_coefficients(observation, rng, max(math.ceil(n_draws / HESSIANS), 10))[0]
+        return draw_coefficients(observation, rng, n_draws).coefficients
     chains, density = _start_chains(observation, rng)
     draws = chains.run(math.ceil(n_draws / _CHAINS), 1).reshape(-1, density.size)
     return density.parts(draws)[1]
@@ -121,7 +121,7 @@ def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]
     They are the mode and the curvature there or, for a wide design, mean and covariance of a few draws.
     """
     if observation.design.width > MAX_CHAIN_WIDTH:
-        values = draw_coefficients(observation, np.random.default_rng(0), 20, HESSIANS // 5)[0]
+        values = draw_coefficients(observation, np.random.default_rng(0), hessians=HESSIANS // 4).coefficients
         centered = values - values.mean(axis=0)
         return values.mean(axis=0), centered.T / len(values) ** 0.5
     mode = find_mode(observation)
@@ -155,23 +155,22 @@ def known_miscalibration(observation: NoisyDerivatives, n_records: float | None)
 
 def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
     contrasts = observation.design.contrasts if observation.loss.largest_outcome == 1 else ()
-    values, without_noise, effects = draw_coefficients(
-        observation, rng, max(math.ceil(n_draws / HESSIANS), 10), contrasts=contrasts
-    )
+    drawn = draw_coefficients(observation, rng, n_draws, contrasts=contrasts)
+    values = drawn.coefficients
     return Posterior(
-        summarize_draws(values, np.diag(without_noise)),
-        rng.permutation(values)[:n_draws],
-        f"{len(values)} draws given {HESSIANS} draws of the Hessian, whose entries of different features are shrunk to "
-        "those of independent features; linear predictors are taken for normal; the gradient of the last round alone "
-        "is used",
+        summarize_draws(values, np.diag(drawn.without_noise)),
+        values[:n_draws],
+        f"{len(values)} draws from {HESSIANS} Markov chains (Hamiltonian Monte Carlo), each given a draw of the "
+        "Hessian, whose entries of different features are shrunk to those of independent features and of a few common "
+        "factors; linear predictors are taken for normal; the gradient of the last round alone is used",
         exact=False,
-        monte_carlo=HESSIANS**-0.5,
+        monte_carlo=drawn.monte_carlo,
         warnings=(
             *known_miscalibration(observation, guess_count(observation)),
-            *uninformed(observation, values, without_noise),
+            *uninformed(observation, values, drawn.without_noise),
         ),
-        effects=effects,
-        contrast_sds=_contrast_sds(observation.design, without_noise),
+        effects=drawn.effects,
+        contrast_sds=_contrast_sds(observation.design, drawn.without_noise),
     )
 
 

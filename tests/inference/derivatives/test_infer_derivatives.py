@@ -29,7 +29,6 @@ from dpbayes_cli.inference.derivatives.first_round import prior_at_guesses
 from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly, known_miscalibration, next_point
 from dpbayes_cli.inference.derivatives.number_law import BaseNumberLaw
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
-from dpbayes_cli.inference.derivatives.wide_designs import FeatureMoments
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.families.regression_domain import StatedPrior
@@ -391,67 +390,6 @@ def test_chains_for_many_records_take_long_steps(monkeypatch: pytest.MonkeyPatch
     draws = draw_roughly(observation, 400, np.random.default_rng(1))
     assert calls[0] < 4500
     assert np.abs((draws.mean(axis=0) - beta) / draws.std(axis=0)).max() < 3.0
-
-
-@pytest.mark.parametrize("loss", [LogisticLoss(), ProbitLoss(), CountLoss(9)], ids=["logistic", "probit", "poisson"])
-def test_sums_over_normal_rows_are_those_of_simulated_ones(loss: CurvedLoss) -> None:
-    """Of a million rows the errors are below .003; .012 is more than four of them. The seed is fixed."""
-    rng = np.random.default_rng(1)
-    means, root, beta = np.array([1.0, 0.3, -0.2]), 0.6 * rng.normal(size=(3, 3)), np.array([0.2, 1.0, -0.7])
-    root[0] = 0.0  # the intercept
-    rows = means + rng.standard_normal((1_000_000, 3)) @ root.T
-    sums = FeatureMoments(means[None], (root @ root.T)[None]).sums(loss, beta[None])
-    mean, variance, curvature, _ = loss.moments(rows @ beta)
-    expected = [mean @ rows, *((each[:, None] * rows).T @ rows for each in (variance, curvature))]
-    for value, sum_ in zip(sums, expected, strict=True):
-        assert value[0] == pytest.approx(sum_ / len(rows), abs=0.012)
-
-
-def test_average_effects_of_wide_designs_are_means_over_the_records() -> None:
-    """Predictors of ten features are nearly normal; effects of up to .2 are off by at most .01."""
-    cell, rng = Cell("mixed", 10, 20_000, 1.0), np.random.default_rng(3)
-    design, codes = cell.design(), cell.codes(20_000, rng)
-    rows, beta = np.asarray(design.rows(codes)), 0.5 * rng.standard_normal(design.width)
-    moments = FeatureMoments(rows.mean(axis=0)[None], np.cov(rows.T)[None])
-    contrasts = [replace(each, factor=2.0) if each.feature == "x0" else each for each in design.contrasts]
-    assert contrasts[0].is_from_end_to_end
-    effects = moments.effects(LogisticLoss(), beta[None], contrasts)
-    for contrast in contrasts:
-        low, high = rows.copy(), rows.copy()
-        if contrast.lowered is not None:
-            low[:, contrast.columns] = high[:, contrast.columns] = 0.0
-            low[:, contrast.lowered] = high[:, contrast.raised] = 1.0
-        elif contrast.is_from_end_to_end:
-            low[:, contrast.raised], high[:, contrast.raised] = -1.0, 1.0
-        else:
-            high[:, contrast.raised] += contrast.factor
-        expected = (expit(high @ beta) - expit(low @ beta)).mean()
-        assert effects[contrast.name][0] == pytest.approx(expected, abs=0.01)
-
-
-def test_average_effects_of_wide_designs_weigh_all_records_alike() -> None:
-    """Seeded. With moments of the second Hessian, which weighs records by curvature, .45 of the effects are covered."""
-    cell, covered = Cell("categorical", 8, 50_000, 3.0), []
-    for seed in range(3):
-        truth, observation = simulated(cell, np.random.default_rng(seed))
-        rows = cell.design().rows(cell.codes(cell.n, np.random.default_rng(seed)))
-        posterior = infer(observation, "noise-aware", 400, np.random.default_rng(5))
-        for contrast in cell.design().contrasts:
-            others = rows @ truth - rows[:, contrast.columns] @ truth[contrast.columns]
-            low, high = (expit(others + truth[column]).mean() for column in (contrast.lowered, contrast.raised))
-            ends = np.quantile(posterior.effects[contrast.name], [0.05, 0.95])
-            covered.append(ends[0] <= high - low <= ends[1])
-    assert np.mean(covered) > 0.65
-
-
-def test_a_wide_design_is_inferred_from_all_hessians() -> None:
-    """In 40 data sets 90 % of the intervals cover, with a standard error of .014; of 4 data sets the error is .05."""
-    cell = Cell("categorical", 10, 20_000, 3.0)
-    assert study(cell, 4, 4).covered.mean() > 0.8
-    _, observation = simulated(cell, np.random.default_rng(4))
-    posterior = infer(observation, "noise-aware", 400, np.random.default_rng(5))
-    assert posterior.draws.shape == (400, 41)
-    assert posterior.warnings[:1] == known_miscalibration(observation, None)
 
 
 @pytest.mark.parametrize(
