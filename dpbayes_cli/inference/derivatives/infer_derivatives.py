@@ -17,7 +17,7 @@ from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensi
 from dpbayes_cli.inference.derivatives.first_round import guess_count, hides_spreads, prior_at_guesses
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains, factor_at
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode, plug_in
-from dpbayes_cli.inference.derivatives.wide_designs import HESSIANS, draw_coefficients, mean_coefficients
+from dpbayes_cli.inference.derivatives.wide_designs import draw_coefficients, mean_coefficients
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
 
@@ -121,7 +121,7 @@ def normal_approximation(observation: NoisyDerivatives) -> tuple[Floats, Floats]
     They are the mode and the curvature there or, for a wide design, mean and covariance of a few draws.
     """
     if observation.design.width > MAX_CHAIN_WIDTH:
-        values = draw_coefficients(observation, np.random.default_rng(0), hessians=HESSIANS // 4).coefficients
+        values = draw_coefficients(observation, np.random.default_rng(0), roughly=True).coefficients
         centered = values - values.mean(axis=0)
         return values.mean(axis=0), centered.T / len(values) ** 0.5
     mode = find_mode(observation)
@@ -160,7 +160,7 @@ def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator)
     return Posterior(
         summarize_draws(values, np.diag(drawn.without_noise)),
         values[:n_draws],
-        f"{len(values)} draws from {HESSIANS} Markov chains (Hamiltonian Monte Carlo), each given a draw of the "
+        f"{len(values)} draws from {len(drawn.chains)} Markov chains (Hamiltonian Monte Carlo), each for a draw of the "
         "Hessian, whose entries of different features are shrunk to those of independent features and of a few common "
         "factors; linear predictors are taken for normal; the gradient of the last round alone is used",
         exact=False,

@@ -46,7 +46,6 @@ class WideDensity:
         self._gradient, self._noise = observation.gradients[-1], observation.gradient_sds[-1] ** 2
         point = np.broadcast_to(observation.points[-1], centers.shape)
         self._at_point = self._n * moments.sums(observation.loss, point)[0]
-        self._products = moments.covariances + moments.means[:, :, None] * moments.means[:, None]
         nodes, shares = normal_nodes()
         self._nodes, self._powers = nodes, shares[:, None] * nodes[:, None] ** np.arange(4)
         self._centers, self._roots = centers, np.linalg.inv(np.linalg.cholesky(precisions)).transpose(0, 2, 1)
@@ -71,29 +70,46 @@ class WideDensity:
         drift = self._at_point - n * (mean[:, :1] * means + mean[:, 1:2] * tilts)
         rest = self._gradient + drift
         # the covariance of the gradient
-        crossed = (n * variance[:, 1:2] * means)[:, :, None] * tilts[:, None]
-        total = (n * variance[:, 0])[:, None, None] * self._products + crossed + crossed.transpose(0, 2, 1)
-        total += (n * (variance[:, 2:3] - variance[:, :1]) * tilts)[:, :, None] * tilts[:, None]
+        planes = np.stack([means, tilts], axis=2)
+        weights = np.stack(
+            [variance[:, :2], np.stack([variance[:, 1], variance[:, 2] - variance[:, 0]], axis=1)], axis=1
+        )
+        total = variance[:, 0, None, None] * covariances + planes @ weights @ planes.transpose(0, 2, 1)
+        total *= n
         diagonal = np.arange(len(self._gradient))
         total[:, diagonal, diagonal] += self._noise + _DISCREPANCY**2 * drift**2
-        inverse = np.linalg.inv(total)
+        inverse, log_determinants = _invert(total)
         solved = _times(inverse, rest)
-        value -= 0.5 * np.linalg.slogdet(total)[1] + 0.5 * (solved * rest).sum(axis=1)
-        # the slope of the value with respect to the expected gradient, and to its covariance
-        by_total = 0.5 * (solved[:, :, None] * solved[:, None] - inverse)
-        by_drift = solved - 2.0 * _DISCREPANCY**2 * drift * by_total[:, diagonal, diagonal]
-        pull = curvature[:, :1] * _times(self._products, by_drift)
+        value -= 0.5 * log_determinants + 0.5 * (solved * rest).sum(axis=1)
+        # slopes by the expected gradient, and by its covariance; the latter are (solved solved' - inverse) / 2
+        by_drift = solved - _DISCREPANCY**2 * drift * (solved**2 - inverse[:, diagonal, diagonal])
+        pull = curvature[:, :1] * (_times(covariances, by_drift) + _dot(means, by_drift) * means)
         pull += curvature[:, 1:2] * (_dot(tilts, by_drift) * means + _dot(means, by_drift) * tilts)
         pull += (curvature[:, 2:3] - curvature[:, :1]) * _dot(tilts, by_drift) * tilts
-        by_means, by_tilts = _times(by_total, means), _times(by_total, tilts)
+        by_means, by_tilts = (0.5 * (solved * _dot(solved, each) - _times(inverse, each)) for each in (means, tilts))
         levels, crosses, squares = _dot(means, by_means), _dot(means, by_tilts), _dot(tilts, by_tilts)
-        levels += (by_total * covariances).sum(axis=(1, 2))[:, None] - squares
+        levels += 0.5 * _dot(_times(covariances, solved), solved) - squares
+        levels -= 0.5 * np.einsum("nij,nij->n", inverse, covariances)[:, None]
         flat, tilted, bent, cubic = (variance_slope[:, k, None] for k in range(4))
         pull += (levels * flat + 2.0 * crosses * tilted + squares * bent) * means
         pull += (levels * tilted + 2.0 * crosses * bent + squares * cubic) * tilts
         both = flat * by_means + tilted * by_tilts
         pull += 2.0 * (_times(covariances, both) - _dot(tilts, both) * tilts)
         return value, slopes + n * pull
+
+
+def _invert(matrices: Floats) -> tuple[Floats, Floats]:
+    """Return the inverses of positive definite matrices and the logs of their determinants, NaN for all others."""
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    inverses, logs = np.empty_like(matrices), np.empty(len(matrices))
+    for i, matrix in enumerate(matrices):
+        factor, failed = dpotrf(matrix.T, lower=1, clean=0)
+        logs[i] = np.nan if failed else 2.0 * np.log(factor.diagonal()).sum()
+        inverses[i] = dpotri(factor, lower=1, overwrite_c=1)[0]
+    rows, columns = np.tril_indices(matrices.shape[1], -1)
+    inverses[:, columns, rows] = inverses[:, rows, columns]
+    return inverses, logs
 
 
 def _times(matrices: Floats, vectors: Floats) -> Floats:

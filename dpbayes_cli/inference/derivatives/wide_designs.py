@@ -24,8 +24,9 @@ from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains
 from dpbayes_cli.inference.derivatives.hessian_law import hessian_law
 from dpbayes_cli.inference.derivatives.wide_density import WideDensity
 
-HESSIANS = 80
-"""The number of Hessians, each of which has a chain."""
+_HESSIANS, _FEW_HESSIANS, _MANY_COLUMNS = 80, 40, 60
+"""The number of Hessians, each of which has a chain; the number for wider designs, whose chains take longer; and the
+width from which on a design is one."""
 _WARM_UP, _LEAST_LENGTH = 10, 15
 """The number of moves of each part of the warm-up, and the least number of draws of a chain. Chains start at a mode and
 with a metric of their own, so that few moves are enough; results are the same with four times as many."""
@@ -69,7 +70,7 @@ class WideDraws:
     """Draws of the coefficients of a wide design.
 
     Attributes:
-        chains: the coefficients, shape (HESSIANS, length, width).
+        chains: the coefficients, shape (n_chains, length, width).
         without_noise: their mean covariance given exact derivatives, shape (width, width).
         effects: draws of average effects by the name of the contrast, as many as there are coefficients.
     """
@@ -94,15 +95,17 @@ def draw_coefficients(
     observation: NoisyDerivatives,
     rng: np.random.Generator,
     n_draws: int = 0,
-    hessians: int = HESSIANS,
     contrasts: Sequence[Contrast] = (),
+    *,
+    roughly: bool = False,
 ) -> WideDraws:
     """Draw coefficients, at least n_draws.
 
     Args:
-        hessians: the number of Hessians, and of chains.
         contrasts: the changes whose average effects are drawn.
+        roughly: whether a quarter of the Hessians are enough.
     """
+    hessians = (_HESSIANS if observation.design.width < _MANY_COLUMNS else _FEW_HESSIANS) // (4 if roughly else 1)
     law, start = hessian_law(observation), mean_coefficients(observation)
     prior = prior_at_guesses(observation)
     newton = _Newton(observation, law.draw(hessians, rng), start)
