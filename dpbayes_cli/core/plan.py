@@ -116,6 +116,7 @@ class Plan:
         parameters: the calibrated parameters by name.
         how: a text for reports that explains how draws are made; may be empty.
         warnings: public warnings about the quality of the draws or of the intervals.
+        note: what is known about the intervals and is no reason to worry; may be empty.
         choice: the law of the first step, if it chooses bounds or a structure for the last step; else None.
         threshold: the rule that decides which keys of groups are published; None if no keys are found in the data.
     """
@@ -125,6 +126,7 @@ class Plan:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     how: str = ""
     warnings: tuple[str, ...] = ()
+    note: str = ""
     choice: PrivateChoice | None = None
     threshold: KeyThreshold | None = None
 

@@ -114,7 +114,7 @@ class NoisyNewton(Mechanism):
         return rows.observation(released, noise.scales(len(released)), points, n_records)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
+        from dpbayes_cli.inference.derivatives.infer_derivatives import known_excess, known_miscalibration
 
         rows, stated = self.rows(model, policy), require_type(options, MuOptions)
         largest = stated_mu(stated)  # refuses a second cost beside mu
@@ -122,8 +122,8 @@ class NoisyNewton(Mechanism):
         step = _step(rows, GaussianDP(mu), n_records)
         scales = step.noise.scales(len(step.statistic.names))[: len(rows.names(1))]
         first = rows.observation([0] * len(rows.names(1)), scales, [rows.first_point], 1)
-        warnings = known_miscalibration(first, n_records)
-        return Plan((step,), step.guarantee, {"mu": float(mu)}, warnings=warnings)
+        warnings, note = known_miscalibration(first, n_records), known_excess(first, n_records)
+        return Plan((step,), step.guarantee, {"mu": float(mu)}, warnings=warnings, note=note)
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Release the noisy derivatives of all rounds; each round's point depends on the noisy numbers before it.

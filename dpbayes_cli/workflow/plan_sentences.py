@@ -48,6 +48,8 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
         )
         if leaves_out_one_class(spec, model.prior):
             sentences.append(f"Data sets where more than {100 * COMMONEST:g} % of the targets are equal are left out.")
+    if planned.plan is not None and planned.plan.note:
+        sentences.append(f"{planned.plan.note[:1].upper()}{planned.plan.note[1:]}.")
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
     warnings = [*warnings_of(model, spec.mechanism, expected), *(f"{warning}." for warning in known)]
     sentences += [f"WARNING: {warning}" for warning in warnings]

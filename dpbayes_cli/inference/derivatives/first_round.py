@@ -15,9 +15,6 @@ from dpbayes_cli.core.noisy_observation import NoisyDerivatives
 _TYPICAL_VARIANCE, _TYPICAL_ERROR = 0.16, 0.1
 """The guess of a number's variance where the noise hides it, and the standard deviation of the error of this guess.
 Before the release, the square of a mean is taken for as large."""
-_HIDING = 0.27
-"""If the eigenvalues of the noise on mean products of columns have a larger standard deviation, intervals of many
-numbers were too narrow in simulations. The variance of a number, scaled to [-1, 1], is often about 0.1."""
 _LEAST_WEIGHT = 0.1
 """The smallest share of complete records that is believed."""
 
@@ -42,9 +39,13 @@ def noisy_moments(observation: NoisyDerivatives, n: float) -> tuple[Floats, floa
     return observation.hessians[0] / curvature, float(observation.hessian_sds[0, 0]) / curvature
 
 
-def hides_spreads(observation: NoisyDerivatives, n: float) -> bool:
-    """Return whether the noise of the first round hides how widely numbers vary, for a number of records."""
-    return bool(noisy_moments(observation, n)[1] * observation.design.width**0.5 > _HIDING)
+def noise_on_spreads(observation: NoisyDerivatives, n: float) -> float:
+    """Return how uncertain the first round leaves how widely numbers vary, for a number of records.
+
+    It is the standard deviation of the eigenvalues of the noise on mean products of columns. The variance of a number,
+    scaled to [-1, 1], is often about 0.1.
+    """
+    return noisy_moments(observation, n)[1] * float(observation.design.width**0.5)
 
 
 def without_data(prior: CoefficientLaw) -> CoefficientLaw:

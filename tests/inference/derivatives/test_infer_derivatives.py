@@ -26,7 +26,12 @@ from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensi
 from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
 from dpbayes_cli.inference.derivatives.feature_law import feature_law
 from dpbayes_cli.inference.derivatives.first_round import prior_at_guesses
-from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly, known_miscalibration, next_point
+from dpbayes_cli.inference.derivatives.infer_derivatives import (
+    draw_roughly,
+    known_excess,
+    known_miscalibration,
+    next_point,
+)
 from dpbayes_cli.inference.derivatives.number_law import BaseNumberLaw
 from dpbayes_cli.inference.derivatives.posterior_mode import find_mode
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort
@@ -393,36 +398,42 @@ def test_chains_for_many_records_take_long_steps(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("cell", "is_told"),
+    ("cell", "told"),
     [
-        (Cell("normal", 10, 1000, 0.5), True),
-        (Cell("normal", 10, 250, 3.0), True),
-        (Cell("normal", 10, 5000, 1.0), False),
-        (Cell("normal", 3, 1000, 0.5), False),
-        (Cell("normal", 10, 1000, 0.5, spread=1.0), False),
-        (Cell("binary", 10, 1000, 0.5), False),
+        (Cell("normal", 10, 1000, 0.5), "may be too narrow"),
+        (Cell("normal", 10, 250, 3.0), "may be too narrow"),
+        (Cell("normal", 10, 5000, 1.0), ""),
+        (Cell("normal", 3, 1000, 0.5), "too wide"),
+        (Cell("skewed", 5, 5000, 1.0), "too wide"),
+        (Cell("normal", 3, 20_000, 3.0), ""),
+        (Cell("normal", 10, 1000, 0.5, spread=1.0), ""),
+        (Cell("binary", 10, 1000, 0.5), ""),
     ],
     ids=str,
 )
-def test_intervals_that_may_be_too_narrow_are_told_before_the_charge(cell: Cell, is_told: bool) -> None:
+def test_intervals_that_are_too_narrow_or_too_wide_are_told_before_the_charge(cell: Cell, told: str) -> None:
     """A stated scale does not depend on how widely numbers vary, nor does the prior of the effect of a text."""
     _, observation = simulated(cell, np.random.default_rng(4))
-    assert bool(known_miscalibration(observation, cell.n)) is is_told
+    warnings, note = known_miscalibration(observation, cell.n), known_excess(observation, cell.n)
+    assert [told in each for each in (*warnings, note) if each] == [True] * bool(told)
     features = {"values": ["0", "1"]} if cell.kind == "binary" else {"lower": -1, "upper": 1}
     domain = {"target": {"column": "y", "values": ["0", "1"]}, "features": {f"x{j}": features for j in range(cell.d)}}
     stated = {} if cell.spread is None else {"spread": cell.spread}
     model = build_spec({"model": "logistic-regression", "domain": domain, "prior": stated}).build_model()
     cost = {"epsilon": Decimal(str(cell.epsilon)), "delta": Decimal("1e-6")}
     plan = plan_release("noisy-newton", model, DROPPED, cell.n, **cost)
-    assert plan.warnings == known_miscalibration(observation, cell.n)
-    assert known_miscalibration(observation, None) == ()
+    assert (plan.warnings, plan.note) == (warnings, note)
+    assert (known_miscalibration(observation, None), known_excess(observation, None)) == ((), "")
 
 
-def test_intervals_that_may_be_too_narrow_are_told_in_the_result() -> None:
+def test_intervals_that_are_too_narrow_or_too_wide_are_told_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     _, observation = simulated(Cell("normal", 1, 100, 1.0), np.random.default_rng(4))
-    told = known_miscalibration(observation, 100)
-    assert len(told) == 1
-    assert infer(observation, "noise-aware", 50, np.random.default_rng(5), Effort(ess=50.0)).warnings[:1] == told
+    told = known_excess(observation, 100)
+    monkeypatch.setattr("dpbayes_cli.inference.derivatives.infer_derivatives.known_miscalibration", lambda *_: ("w",))
+    posterior = infer(observation, "noise-aware", 50, np.random.default_rng(5), Effort(ess=50.0))
+    assert told
+    assert told in posterior.method
+    assert posterior.warnings[0] == "w"
 
 
 @pytest.mark.calibration_full
