@@ -102,13 +102,18 @@ class HamiltonianChains:
         self._z = np.linalg.solve(root, (self._z - center).T).T
         self._value, self._gradient = self._at(self._z)
 
-    def run(self, length: int, thinning: int) -> Floats:
-        """Return the next draws of all chains, shape (chains, length, size)."""
+    def run(self, length: int, thinning: int, path: float = _PATH) -> Floats:
+        """Return the next draws of all chains, shape (chains, length, size).
+
+        Args:
+            path: the length of a path in units of the standard deviation. Shorter ones take less time, and leave draws
+                more alike.
+        """
         draws = np.empty((len(self._z), length, len(self._center)))
         for i in range(length):
             for _ in range(thinning):
                 short = self._rng.random() < _SHORT_SHARE
-                self._move(float(self._rng.uniform(0.8, 1.2)) * (_SHORT if short else 1.0))
+                self._move(float(self._rng.uniform(0.8, 1.2)) * (_SHORT if short else 1.0), path)
             draws[:, i] = self._center + self._z @ self._factor.T
         return draws
 
@@ -116,9 +121,9 @@ class HamiltonianChains:
         value, gradient = self._density(self._center + z @ self._factor.T)
         return value, gradient @ self._factor
 
-    def _move(self, jitter: float) -> float:
+    def _move(self, jitter: float, path: float = _PATH) -> float:
         step = self._step * jitter
-        leaps = int(np.clip(np.ceil(_PATH / step), 1, _MAX_LEAPS))
+        leaps = int(np.clip(np.ceil(path / step), 1, _MAX_LEAPS))
         z, gradient, value = self._z.copy(), self._gradient, self._value
         momentum = self._rng.standard_normal(z.shape)
         energy = value - 0.5 * (momentum**2).sum(axis=1)

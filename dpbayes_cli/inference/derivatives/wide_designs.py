@@ -30,6 +30,10 @@ width from which on a design is one."""
 _WARM_UP, _LEAST_LENGTH = 10, 15
 """The number of moves of each part of the warm-up, and the least number of draws of a chain. Chains start at a mode and
 with a metric of their own, so that few moves are enough; results are the same with four times as many."""
+_LONG, _PATH, _SHORT_PATH = 25, 2.4, 1.0
+"""The number of draws above which a chain takes shorter paths, and the lengths of both in standard deviations. Draws
+are then more alike, but not fewer in effect: what they have in common is mostly the Hessian. Average effects are drawn
+about so many times for each chain."""
 _FIRST_STEPS, _STEPS, _STEP = 30, 10, 0.5
 """The numbers of Newton steps to the first coefficients, and from these to those of each Hessian; and their size,
 because full steps may diverge."""
@@ -72,7 +76,7 @@ class WideDraws:
     Attributes:
         chains: the coefficients, shape (n_chains, length, width).
         without_noise: their mean covariance given exact derivatives, shape (width, width).
-        effects: draws of average effects by the name of the contrast, as many as there are coefficients.
+        effects: draws of average effects by the name of the contrast.
     """
 
     chains: Floats
@@ -114,14 +118,16 @@ def draw_coefficients(
     density = WideDensity(observation, newton.moments, prior, newton.beta, newton.known + prior.precision)
     width = observation.design.width
     chains = HamiltonianChains(density, np.zeros(width), np.eye(width), hessians, rng, warm_up=_WARM_UP)
-    draws = density.coefficients(chains.run(max(-(-n_draws // hessians), _LEAST_LENGTH), 1))
+    length = max(-(-n_draws // hessians), _LEAST_LENGTH)
+    draws = density.coefficients(chains.run(length, 1, _PATH if length <= _LONG else _SHORT_PATH))
     curvatures = newton.moments.sums(observation.loss, draws[:, -1])[2]
     without_noise = np.linalg.inv(guess_count(observation) * curvatures + prior.precision).mean(axis=0)
     effects: dict[str, Floats] = {}
     if contrasts:
         first = hessian_law(_first_round(observation))  # the Hessians of other rounds do not weigh all records alike
         population = feature_moments(observation, first.draw(hessians, rng))
-        parts = [population.effects(observation.loss, draws[:, i], contrasts) for i in range(draws.shape[1])]
+        shown = draws[:, :: -(-length // _LONG)].transpose(1, 0, 2)
+        parts = [population.effects(observation.loss, each, contrasts) for each in shown]
         effects = {each.name: np.concatenate([part[each.name] for part in parts]) for each in contrasts}
     return WideDraws(draws, without_noise, effects)
 
