@@ -28,6 +28,7 @@ DIGESTS = {
     "renyi-utility, whole": "939803a675ddb692",
 }  # fmt: skip
 PART: dict[str, dict[str, Any]] = {
+    "regression-accuracy": {"methods": ["non-private", "gibbs-posterior"]},
     "benchmark": {"cases": {name: BENCHMARK["cases"][name] for name in ("coin", "pairs")}},
     "hmm": {"states": ["1"], "epsilon": ["1"]},
     "linear-regression": {"epsilon": ["1"], "prior_variance": ["1"]},
