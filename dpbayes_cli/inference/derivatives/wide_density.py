@@ -2,9 +2,9 @@
 
 Given means and covariances of the rows x, the last gradient, which was taken at a point, is
 
-    score + n E[x (mean(x'point) - mean(x'beta))] + noise,
+    score + n E[x (mean(x'beta) - mean(x'point))] + noise,
 
-up to signs, with a score of variance n E[variance(x'beta) x x'], which is integrated out. The rows are taken for
+with a score of variance n E[variance(x'beta) x x'], which is integrated out. The rows are taken for
 normal, so that x is normal given x'beta; an error of each entry of the expectation that is a tenth of it is allowed
 for.
 
