@@ -84,8 +84,8 @@ class HessianLaw:
         means: the means of its entries, shape (width, width).
         noise: the standard deviations of the noise on its entries, of that shape.
         shares: the factors by which errors are smaller than the noise, of that shape.
-        common: the orthogonal projection to the directions that are kept as they were found, of that shape; errors
-            there are as large as the noise.
+        common: the directions that are kept as they were found, a projection whose eigenvalues are their shares that
+            are not shrunk, of that shape; errors there are as large as the noise.
         structure: what holds for the Hessian of every data set.
     """
 
@@ -145,9 +145,7 @@ def _common_directions(rest: Floats, noise_sd: float, structure: IndicatorStruct
     """
     values, vectors = eigh(rest)
     bulk = 4.0 * noise_sd**2 * float(np.trace(structure.span))
-    found = values**2 > bulk
-    values, vectors = values[found], vectors[:, found]
-    kept = np.sqrt(1.0 - bulk / values**2)
+    kept = np.sqrt(1.0 - bulk / np.maximum(values**2, bulk))  # 0 below; the same work for any number of directions
     return (vectors * kept * values) @ vectors.T, (vectors * kept) @ vectors.T
 
 

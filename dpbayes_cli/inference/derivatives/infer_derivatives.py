@@ -96,7 +96,7 @@ def draw_roughly(observation: NoisyDerivatives, n_draws: int, rng: np.random.Gen
     They are the next draws after the warm-up, whether the chains have converged or not.
     """
     if observation.design.width > MAX_CHAIN_WIDTH:
-        return draw_coefficients(observation, rng, n_draws).coefficients
+        return rng.permutation(draw_coefficients(observation, rng, n_draws).coefficients)[:n_draws]
     chains, density = _start_chains(observation, rng)
     draws = chains.run(math.ceil(n_draws / _CHAINS), 1).reshape(-1, density.size)
     return density.parts(draws)[1]
@@ -184,6 +184,7 @@ def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator)
         monte_carlo=drawn.monte_carlo,
         warnings=(
             *known_miscalibration(observation, guess_count(observation)),
+            *drawn.warnings,
             *uninformed(observation, values, drawn.without_noise),
         ),
         effects=drawn.effects,

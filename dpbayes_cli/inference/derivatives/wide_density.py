@@ -29,9 +29,7 @@ the point and the coefficients, as a fraction of this change."""
 class WideDensity:
     """The log density of coefficients for each of n possible moments, up to a constant.
 
-    Coefficients are whitened: those of each of the moments are center + root @ z. Values are exact. In gradients the
-    slope of the log determinant is taken with the inverse covariance at the centers, which saves most of the time: the
-    draws of Hamiltonian chains depend on values alone, and paths with exact gradients are accepted no more often.
+    Coefficients are whitened: those of each of the moments are center + root @ z.
     """
 
     def __init__(
@@ -51,9 +49,6 @@ class WideDensity:
         nodes, shares = normal_nodes()
         self._nodes, self._powers = nodes, shares[:, None] * nodes[:, None] ** np.arange(4)
         self._centers, self._roots = centers, np.linalg.inv(np.linalg.cholesky(precisions)).transpose(0, 2, 1)
-        expected, variances, _ = moments.sums(observation.loss, centers)
-        noise = self._noise + _DISCREPANCY**2 * (self._at_point - self._n * expected) ** 2
-        self._inverse = np.linalg.inv(self._n * variances + noise[:, :, None] * np.eye(centers.shape[1]))
 
     def coefficients(self, whitened: Floats) -> Floats:
         """Return coefficients of several draws for each of the moments, shape (n, n_draws, width)."""
@@ -83,8 +78,8 @@ class WideDensity:
         total *= n
         diagonal = np.arange(len(self._gradient))
         total[:, diagonal, diagonal] += self._noise + _DISCREPANCY**2 * drift**2
-        solved, log_determinants = _solve(total, rest)
-        inverse = self._inverse
+        inverse, log_determinants = _invert(total)
+        solved = _times(inverse, rest)
         value -= 0.5 * log_determinants + 0.5 * (solved * rest).sum(axis=1)
         # slopes by the expected gradient, and by its covariance; the latter are (solved solved' - inverse) / 2
         by_drift = solved - _DISCREPANCY**2 * drift * (solved**2 - inverse[:, diagonal, diagonal])
@@ -103,16 +98,18 @@ class WideDensity:
         return value, slopes + n * pull
 
 
-def _solve(matrices: Floats, vectors: Floats) -> tuple[Floats, Floats]:
-    """Return solutions for positive definite matrices, and the logs of their determinants, NaN for all others."""
-    from scipy.linalg.lapack import dpotrf, dpotrs
+def _invert(matrices: Floats) -> tuple[Floats, Floats]:
+    """Return the inverses of positive definite matrices and the logs of their determinants, NaN for all others."""
+    from scipy.linalg.lapack import dpotrf, dpotri
 
-    solved, logs = np.empty_like(vectors), np.empty(len(matrices))
-    for i, (matrix, vector) in enumerate(zip(matrices, vectors, strict=True)):
+    inverses, logs = np.empty_like(matrices), np.empty(len(matrices))
+    for i, matrix in enumerate(matrices):
         factor, failed = dpotrf(matrix.T, lower=1, clean=0)
         logs[i] = np.nan if failed else 2.0 * np.log(factor.diagonal()).sum()
-        solved[i] = dpotrs(factor, vector, lower=1)[0]
-    return solved, logs
+        inverses[i] = dpotri(factor, lower=1, overwrite_c=1)[0]
+    rows, columns = np.tril_indices(matrices.shape[1], -1)
+    inverses[:, columns, rows] = inverses[:, rows, columns]
+    return inverses, logs
 
 
 def _times(matrices: Floats, vectors: Floats) -> Floats:

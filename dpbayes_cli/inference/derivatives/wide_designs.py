@@ -27,10 +27,10 @@ from dpbayes_cli.inference.derivatives.wide_density import WideDensity
 _HESSIANS, _FEW_HESSIANS, _MANY_COLUMNS = 80, 40, 60
 """The number of Hessians, each of which has a chain; the number for wider designs, whose chains take longer; and the
 width from which on a design is one."""
-_WARM_UP, _LEAST_LENGTH = 10, 15
+_WARM_UP, _LEAST_LENGTH = 8, 15
 """The number of moves of each part of the warm-up, and the least number of draws of a chain. Chains start at a mode and
-with a metric of their own, so that few moves are enough; results are the same with four times as many."""
-_LONG, _PATH, _SHORT_PATH = 25, 2.4, 1.0
+with a metric of their own, so that few moves are enough; results are the same with five times as many."""
+_LONG, _PATH, _SHORT_PATH = 25, 2.4, 0.8
 """The number of draws above which a chain takes shorter paths, and the lengths of both in standard deviations. Draws
 are then more alike, but not fewer in effect: what they have in common is mostly the Hessian. Average effects are drawn
 about so many times for each chain."""
@@ -87,6 +87,12 @@ class WideDraws:
     def coefficients(self) -> Floats:
         """The coefficients, shape (n, width); every prefix has draws of all chains."""
         return self.chains.transpose(1, 0, 2).reshape(-1, self.chains.shape[2])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A warning if chains have not moved."""
+        still = int((self.chains[:, 0] == self.chains[:, -1]).all(axis=1).sum())
+        return (f"{still} of {len(self.chains)} Markov chains stood still; intervals may be off",) if still else ()
 
     @property
     def monte_carlo(self) -> float:

@@ -15,7 +15,7 @@ from dpbayes_cli.inference.derivatives.first_round import guess_count, prior_at_
 from dpbayes_cli.inference.derivatives.hessian_law import hessian_law
 from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
 from dpbayes_cli.inference.derivatives.wide_density import _DISCREPANCY, WideDensity
-from dpbayes_cli.inference.derivatives.wide_designs import draw_coefficients
+from dpbayes_cli.inference.derivatives.wide_designs import WideDraws, draw_coefficients
 from dpbayes_cli.inference.solve import infer
 from tests.inference.derivatives.derivative_studies import Cell, simulated
 
@@ -78,7 +78,7 @@ def test_average_effects_of_wide_designs_weigh_all_records_alike() -> None:
 
 @LOSSES
 def test_the_density_is_that_of_the_gradient(loss: CurvedLoss) -> None:
-    """For two possible moments; at the centers, its own gradient is that of differences."""
+    """For two possible moments; its own gradient is that of differences."""
     rng = np.random.default_rng(1)
     _, observation = simulated(Cell("mixed", 9, 500, 2.0, loss), rng)
     width, prior = observation.design.width, prior_at_guesses(observation)
@@ -99,11 +99,11 @@ def test_the_density_is_that_of_the_gradient(loss: CurvedLoss) -> None:
     z = rng.normal(0.0, 0.5, (2, width))
     beta = centers + z / np.array([[1.0], [2.0]])
     assert density.coefficients(z[:, None])[:, 0] == pytest.approx(beta)
-    assert density(z)[0] == pytest.approx(directly(beta), rel=1e-9)
-    _, gradient = density(0.0 * z)
+    value, gradient = density(z)
+    assert value == pytest.approx(directly(beta), rel=1e-9)
     for column in range(width):
         step = 1e-5 * np.array([np.arange(width) == column] * 2)
-        slope = (density(step)[0] - density(-step)[0]) / 2e-5
+        slope = (density(z + step)[0] - density(z - step)[0]) / 2e-5
         assert gradient[:, column] == pytest.approx(slope, rel=1e-5, abs=1e-4)
 
 
@@ -145,3 +145,7 @@ def test_the_posterior_of_a_wide_design() -> None:
     assert posterior.warnings[:1] == known_miscalibration(observation, None)
     assert {each.size for each in posterior.effects.values()} == {1200}
     assert 0.02 < posterior.monte_carlo < 0.2
+    chains = np.random.default_rng(1).normal(size=(4, 5, 2))
+    assert WideDraws(chains, np.eye(2), {}).warnings == ()
+    chains[1] = 0.7
+    assert "1 of 4 Markov chains stood still" in WideDraws(chains, np.eye(2), {}).warnings[0]
