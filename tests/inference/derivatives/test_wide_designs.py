@@ -119,7 +119,7 @@ def test_directions_that_many_features_share_are_kept() -> None:
 
 
 def test_noise_alone_has_no_common_directions() -> None:
-    """The largest of 51 eigenvalues of the noise exceeds 2 sd sqrt(rank) in fewer than one release of twenty."""
+    """Seeded: an eigenvalue of noise may exceed 2 sd sqrt(rank) by a little, of which little is kept."""
     cell = Cell("binary", 25, 60, 1.0)
     _, observation = simulated(cell, np.random.default_rng(3))
     assert np.abs(hessian_law(observation).common).max() < 0.1
