@@ -103,9 +103,7 @@ def _infer_bundle(
     again = infer_again(contents, changes, seed, more=more)
     spec, analysis = again.spec, again.analysis
     if more and not analysis.posterior.diagnostics:
-        raise click.UsageError(
-            "--more continues Markov chains, but those of this posterior, if any, have a fixed length: leave --more out"
-        )
+        raise click.UsageError("--more continues Markov chains, but this posterior needs none: leave --more out")
     named = list(zip(analysis.parameters, analysis.marginals, strict=True))
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)

@@ -143,6 +143,26 @@ def judge(quantities: Floats, effort: Effort) -> Convergence:
     return Convergence(diagnose(quantities), effort, chains, required_draws(chains, k))
 
 
+def drift_p_value(chains: Floats) -> float:
+    """Return the p-value of the hypothesis that independent chains do not drift, adjusted for the number of tests.
+
+    It is the second test for chains of which each has a law of its own, and that may be too short to count effective
+    draws: t tests of the changes of the chains' means between their first and their second halves.
+
+    Args:
+        chains: the draws, shape (chains, n_draws, k).
+    """
+    from scipy.special import stdtr
+
+    draws = chains[:, :, monitored_columns(chains.shape[2])]
+    values = np.concatenate([draws, np.abs(draws - np.median(draws, axis=(0, 1)))], axis=2)
+    n, half = len(values), values.shape[1] // 2
+    changes = values[:, -half:].mean(axis=1) - values[:, :half].mean(axis=1)
+    errors = changes.std(axis=0, ddof=1) / math.sqrt(n)
+    t = changes.mean(axis=0) / np.where(errors > 0.0, errors, 1.0)
+    return float(min(1.0, 2.0 * t.size * stdtr(n - 1, -np.abs(t).max())))
+
+
 def monitored_columns(k: int) -> Integers:
     """Return the indices of the quantities to monitor, at most ``MAX_MONITORED`` of k."""
     return np.unique(np.linspace(0, k - 1, min(k, MAX_MONITORED)).astype(int))

@@ -37,12 +37,14 @@ _DIAGNOSTICS = {
     "ess_tail": "effective sample size (tails)",
     "ess_within_chains": "effective sample size (within chains)",
     "agreement_p_value": "p-value of agreement between chains",
+    "halves_p_value": "p-value of agreement between the halves of the chains",
 }
 _GOOD = {
     "r_hat": "at most 1.01",
     "ess_bulk": "at least 400",
     "ess_tail": "at least 400",
     "agreement_p_value": "above 0.001",
+    "halves_p_value": "above 0.001",
 }
 Item = TypeVar("Item")
 

@@ -44,7 +44,7 @@ def infer_derivatives(
     if method == "naive":
         return _plug_in(observation, n_draws, rng)
     if observation.design.width > MAX_CHAIN_WIDTH:
-        return _wide(observation, n_draws, rng)
+        return _wide(observation, n_draws, rng, effort)
     chains, density = _start_chains(observation, rng)
     size = density.law.size
 
@@ -170,9 +170,9 @@ def known_excess(observation: NoisyDerivatives, n_records: float | None) -> str:
     )
 
 
-def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator) -> Posterior:
+def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
     contrasts = observation.design.contrasts if observation.loss.largest_outcome == 1 else ()
-    drawn = draw_coefficients(observation, rng, n_draws, contrasts=contrasts)
+    drawn = draw_coefficients(observation, rng, n_draws, contrasts=contrasts, extension=effort.extension)
     values = drawn.coefficients
     return Posterior(
         summarize_draws(values, np.diag(drawn.without_noise)),
@@ -182,9 +182,10 @@ def _wide(observation: NoisyDerivatives, n_draws: int, rng: np.random.Generator)
         "factors; linear predictors are taken for normal; the gradient of the last round alone is used",
         exact=False,
         monte_carlo=drawn.monte_carlo,
+        diagnostics=drawn.diagnostics,
         warnings=(
             *known_miscalibration(observation, guess_count(observation)),
-            *drawn.warnings,
+            *drawn.warnings(effort),
             *uninformed(observation, values, drawn.without_noise),
         ),
         effects=drawn.effects,

@@ -18,18 +18,23 @@ from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.coefficient_law import CoefficientLaw
 from dpbayes_cli.core.design import Contrast
 from dpbayes_cli.core.noisy_observation import NoisyDerivatives
+from dpbayes_cli.inference.convergence import FALSE_ALARM_RATE, drift_p_value
 from dpbayes_cli.inference.derivatives.feature_moments import feature_moments
 from dpbayes_cli.inference.derivatives.first_round import guess_count, prior_at_guesses
 from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains
 from dpbayes_cli.inference.derivatives.hessian_law import hessian_law
 from dpbayes_cli.inference.derivatives.wide_density import WideDensity
+from dpbayes_cli.inference.posterior import Effort
 
 _HESSIANS, _FEW_HESSIANS, _MANY_COLUMNS = 80, 40, 60
 """The number of Hessians, each of which has a chain; the number for wider designs, whose chains take longer; and the
 width from which on a design is one."""
 _WARM_UP, _LEAST_LENGTH = 8, 15
 """The number of moves of each part of the warm-up, and the least number of draws of a chain. Chains start near their
-mode with a metric of their own, so that few moves are enough; results are the same with five times as many."""
+mode with a metric of their own, so that few moves are enough; results are the same with five times as many. If the
+chains drift, their draws so far are a longer warm-up."""
+_RUNS = 4
+"""How often chains that drift are run again before a warning tells it."""
 _LONG, _PATH, _SHORT_PATH = 25, 2.4, 0.8
 """The number of draws above which a chain takes shorter paths, and the lengths of both in standard deviations. With
 4,000 draws this saves time; means then err by 5 to 8 % of a standard deviation, with the
@@ -89,10 +94,21 @@ class WideDraws:
         return self.chains.transpose(1, 0, 2).reshape(-1, self.chains.shape[2])
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """A warning if chains have not moved."""
+    def diagnostics(self) -> dict[str, float]:
+        """The p-value of agreement between the halves of the chains."""
+        return {"halves_p_value": drift_p_value(self.chains)}
+
+    def warnings(self, effort: Effort) -> tuple[str, ...]:
+        """Return a warning if chains have not moved, and one if they drift."""
+        n, length = self.chains.shape[:2]
         still = int((self.chains[:, 0] == self.chains[:, -1]).all(axis=1).sum())
-        return (f"{still} of {len(self.chains)} Markov chains stood still; intervals may be off",) if still else ()
+        warnings = [f"{still} of {n} Markov chains stood still; intervals may be off"] if still else []
+        if _drifts(self.chains):
+            warnings.append(
+                f"the halves of the {n} Markov chains of {length} draws differ: do not use this posterior; to continue "
+                f"the chains at no privacy cost: dpbayes infer BUNDLE{' --more' * (effort.more + 1)}"
+            )
+        return tuple(warnings)
 
     @property
     def monte_carlo(self) -> float:
@@ -108,12 +124,14 @@ def draw_coefficients(
     contrasts: Sequence[Contrast] = (),
     *,
     roughly: bool = False,
+    extension: int = 1,
 ) -> WideDraws:
     """Draw coefficients, at least n_draws.
 
     Args:
         contrasts: the changes whose average effects are drawn.
         roughly: whether a quarter of the Hessians are enough.
+        extension: how many times as long chains are.
     """
     hessians = (_HESSIANS if observation.design.width < _MANY_COLUMNS else _FEW_HESSIANS) // (4 if roughly else 1)
     law, start = hessian_law(observation), mean_coefficients(observation)
@@ -125,7 +143,11 @@ def draw_coefficients(
     width = observation.design.width
     chains = HamiltonianChains(density, np.zeros(width), np.eye(width), hessians, rng, warm_up=_WARM_UP)
     length = max(-(-n_draws // hessians), _LEAST_LENGTH)
-    draws = density.coefficients(chains.run(length, 1, _PATH if length <= _LONG else _SHORT_PATH))
+    path, length = _PATH if length <= _LONG else _SHORT_PATH, length * extension
+    for _ in range(_RUNS):
+        draws = density.coefficients(chains.run(length, 1, path))
+        if not _drifts(draws):
+            break
     curvatures = newton.moments.sums(observation.loss, draws[:, -1])[2]
     without_noise = np.linalg.inv(guess_count(observation) * curvatures + prior.precision).mean(axis=0)
     effects: dict[str, Floats] = {}
@@ -136,6 +158,10 @@ def draw_coefficients(
         parts = [population.effects(observation.loss, each, contrasts) for each in shown]
         effects = {each.name: np.concatenate([part[each.name] for part in parts]) for each in contrasts}
     return WideDraws(draws, without_noise, effects)
+
+
+def _drifts(chains: Floats) -> bool:
+    return drift_p_value(chains) < FALSE_ALARM_RATE
 
 
 def _first_round(observation: NoisyDerivatives) -> NoisyDerivatives:

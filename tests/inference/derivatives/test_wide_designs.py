@@ -10,12 +10,15 @@ from scipy.special import expit
 
 from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.losses import CountLoss, CurvedLoss, LogisticLoss, ProbitLoss
+from dpbayes_cli.inference.convergence import drift_p_value
 from dpbayes_cli.inference.derivatives.feature_moments import FeatureMoments, feature_moments
 from dpbayes_cli.inference.derivatives.first_round import guess_count, prior_at_guesses
+from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains
 from dpbayes_cli.inference.derivatives.hessian_law import hessian_law
 from dpbayes_cli.inference.derivatives.infer_derivatives import known_miscalibration
 from dpbayes_cli.inference.derivatives.wide_density import _DISCREPANCY, WideDensity
 from dpbayes_cli.inference.derivatives.wide_designs import WideDraws, draw_coefficients
+from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from tests.inference.derivatives.derivative_studies import Cell, simulated
 
@@ -145,7 +148,39 @@ def test_the_posterior_of_a_wide_design() -> None:
     assert posterior.warnings[:1] == known_miscalibration(observation, None)
     assert {each.size for each in posterior.effects.values()} == {1200}
     assert 0.02 < posterior.monte_carlo < 0.2
+    assert posterior.diagnostics["halves_p_value"] > 1e-3
     chains = np.random.default_rng(1).normal(size=(4, 5, 2))
-    assert WideDraws(chains, np.eye(2), {}).warnings == ()
+    assert WideDraws(chains, np.eye(2), {}).warnings(Effort()) == ()
     chains[1] = 0.7
-    assert "1 of 4 Markov chains stood still" in WideDraws(chains, np.eye(2), {}).warnings[0]
+    assert "1 of 4 Markov chains stood still" in WideDraws(chains, np.eye(2), {}).warnings(Effort())[0]
+
+
+def test_chains_that_drift_are_found() -> None:
+    """Of 200 sets of steady chains at most 20 are expected below .1, and more than 36 with probability 1e-4."""
+    rng = np.random.default_rng(1)
+    own_laws = rng.normal(size=(200, 40, 1, 30))
+    steady = own_laws + rng.normal(size=(200, 40, 14, 30))
+    assert sum(drift_p_value(each) < 0.1 for each in steady) <= 36
+    moving, narrowing = steady[0].copy(), steady[0].copy()
+    moving[:, 7:, 3] += 0.5
+    narrowing[:, 7:, 3] = 4.0 * (narrowing[:, 7:, 3] - own_laws[0, :, :, 3]) + own_laws[0, :, :, 3]
+    assert drift_p_value(moving) < 1e-3
+    assert drift_p_value(narrowing) < 1e-3
+    (warning,) = WideDraws(moving, np.eye(30), {}).warnings(Effort(more=1))
+    assert warning.endswith("dpbayes infer BUNDLE --more --more")
+
+
+def test_chains_of_wide_designs_that_drift_are_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, observation = simulated(Cell("categorical", 8, 2000, 3.0), np.random.default_rng(4))
+    lengths, run = [], HamiltonianChains.run
+
+    def drifting(chains: HamiltonianChains, length: int, thinning: int, path: float) -> Floats:
+        lengths.append(length)
+        drift = 3.0 * np.arange(length)[:, None] / length if len(lengths) < 3 else 0.0
+        return run(chains, length, thinning, path) + drift
+
+    monkeypatch.setattr(HamiltonianChains, "run", drifting)
+    drawn = draw_coefficients(observation, np.random.default_rng(5), roughly=True, extension=2)
+    assert lengths == 3 * [30]
+    assert drawn.chains.shape[:2] == (20, 30)
+    assert drawn.warnings(Effort()) == ()
