@@ -239,6 +239,7 @@ CHAINS = {
 """Configs whose posteriors take several seconds."""
 
 
+@pytest.mark.simulates
 @pytest.mark.parametrize(
     "path",
     [
@@ -302,6 +303,7 @@ def test_the_table_keeps_estimate_and_interval_of_large_numbers(
     assert re.split(" {2,}", head)[:5] == ["parameter", "mean", "5 %", "median", "95 %"]
 
 
+@pytest.mark.simulates
 def test_a_result_worth_nothing_is_told_before_the_charge(
     dpbayes: Cli, place: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,9 +16,10 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import regression_accuracy
 from dpbayes_cli.experiments.regression_accuracy import RegressionAccuracy
+from dpbayes_cli.experiments.results import Result, Results
 from dpbayes_cli.experiments.study import DROPPED, build_study, plan_release
 from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly
-from tests.experiments.studies import ACCURACY, results_of
+from tests.experiments.studies import ACCURACY
 
 
 def study_of(place: Path, **changes: Any) -> RegressionAccuracy:
@@ -51,8 +52,12 @@ def test_without_noise_the_posterior_is_that_of_the_exact_records(records: Path)
 
 def test_its_claims_name_the_points_that_decide(records: Path) -> None:
     study = study_of(records)
-    claims = list(study.claims(results_of(study)))
-    assert [
-        claim.says.startswith("split: coefficients of `noisy-newton` have at most 0.85 times") for claim in claims
-    ] == [True]
-    assert "at epsilon 1" in claims[0].measured
+    errors = {"noisy-newton": 1.0, "gibbs-posterior": 2.0}
+    results = Results(
+        Result(point, {**dict.fromkeys(study.measures, 0.5), "error": errors.get(point["method"], 0.5)}, {})
+        for point in study.grid()
+    )
+    (claim,) = study.claims(results)
+    assert claim.says.startswith("split: coefficients of `noisy-newton` have at most 0.85 times")
+    assert "0.500 at epsilon 1" in claim.measured
+    assert claim.holds

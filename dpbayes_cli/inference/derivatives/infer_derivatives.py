@@ -160,8 +160,9 @@ def known_miscalibration(observation: NoisyDerivatives, n_records: float | None)
 
 
 def known_excess(observation: NoisyDerivatives, n_records: float | None) -> str:
-    """Return by how much intervals are too wide, or nothing; see ``known_miscalibration``."""
+    """Return by how much intervals are too wide, or nothing; see ``known_miscalibration``. Those of counts are not."""
     few = 0 < sum(observation.prior.per_sd) <= _FEW_NUMBERS and observation.design.width <= MAX_CHAIN_WIDTH
+    few = few and observation.loss.largest_outcome == 1
     if n_records is None or not (few and noise_on_spreads(observation, n_records) > _BLURRING):
         return ""
     return (

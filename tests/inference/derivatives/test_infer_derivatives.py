@@ -26,6 +26,7 @@ from dpbayes_cli.inference.derivatives.derivative_density import DerivativeDensi
 from dpbayes_cli.inference.derivatives.feature_atoms import BaseLaw, base_from_moments, make_atoms
 from dpbayes_cli.inference.derivatives.feature_law import feature_law
 from dpbayes_cli.inference.derivatives.first_round import prior_at_guesses
+from dpbayes_cli.inference.derivatives.hamiltonian import HamiltonianChains
 from dpbayes_cli.inference.derivatives.infer_derivatives import (
     draw_roughly,
     known_excess,
@@ -406,6 +407,7 @@ def test_chains_for_many_records_take_long_steps(monkeypatch: pytest.MonkeyPatch
         (Cell("normal", 3, 1000, 0.5), "too wide"),
         (Cell("skewed", 5, 5000, 1.0), "too wide"),
         (Cell("normal", 3, 20_000, 3.0), ""),
+        (Cell("normal", 3, 1000, 0.5, CountLoss(20)), ""),
         (Cell("normal", 10, 1000, 0.5, spread=1.0), ""),
         (Cell("binary", 10, 1000, 0.5), ""),
     ],
@@ -417,9 +419,12 @@ def test_intervals_that_are_too_narrow_or_too_wide_are_told_before_the_charge(ce
     warnings, note = known_miscalibration(observation, cell.n), known_excess(observation, cell.n)
     assert [told in each for each in (*warnings, note) if each] == [True] * bool(told)
     features = {"values": ["0", "1"]} if cell.kind == "binary" else {"lower": -1, "upper": 1}
-    domain = {"target": {"column": "y", "values": ["0", "1"]}, "features": {f"x{j}": features for j in range(cell.d)}}
+    name, target = "logistic-regression", {"column": "y", "values": ["0", "1"]}
+    if isinstance(cell.loss, CountLoss):
+        name, target = "poisson-regression", {"column": "y", "upper": 20}
+    domain = {"target": target, "features": {f"x{j}": features for j in range(cell.d)}}
     stated = {} if cell.spread is None else {"spread": cell.spread}
-    model = build_spec({"model": "logistic-regression", "domain": domain, "prior": stated}).build_model()
+    model = build_spec({"model": name, "domain": domain, "prior": stated}).build_model()
     cost = {"epsilon": Decimal(str(cell.epsilon)), "delta": Decimal("1e-6")}
     plan = plan_release("noisy-newton", model, DROPPED, cell.n, **cost)
     assert (plan.warnings, plan.note) == (warnings, note)
@@ -430,6 +435,10 @@ def test_intervals_that_are_too_narrow_or_too_wide_are_told_in_the_result(monkey
     _, observation = simulated(Cell("normal", 1, 100, 1.0), np.random.default_rng(4))
     told = known_excess(observation, 100)
     monkeypatch.setattr("dpbayes_cli.inference.derivatives.infer_derivatives.known_miscalibration", lambda *_: ("w",))
+    few = partial(HamiltonianChains, warm_up=4)
+    monkeypatch.setattr("dpbayes_cli.inference.derivatives.infer_derivatives.HamiltonianChains", few)
+    monkeypatch.setattr("dpbayes_cli.inference.derivatives.infer_derivatives._LEAST_ACCEPTED", 0.0)
+    monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_LENGTHS", 1)
     posterior = infer(observation, "noise-aware", 50, np.random.default_rng(5), Effort(ess=50.0))
     assert told
     assert told in posterior.method
