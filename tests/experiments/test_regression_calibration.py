@@ -155,7 +155,7 @@ def test_a_tenth_of_the_study_is_calibrated(config: Path, point: GridPoint) -> N
 def test_the_whole_study_is_calibrated(config: Path, point: GridPoint) -> None:
     """The standard error of 400 data sets is about .007, three of which are added to the requirement, .87 to .93.
 
-    Where plans say so, intervals may be narrower or wider; the limits are those of what they say.
+    Where plans say that intervals are too narrow or too wide, .8 or .99 are allowed.
     """
     told = require_type(read_study(config), RegressionCalibration).told(point)
     low, high = 0.8 if "too narrow" in told else 0.85, 0.99 if "too wide" in told else 0.95

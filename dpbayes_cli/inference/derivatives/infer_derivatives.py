@@ -164,9 +164,9 @@ def known_excess(observation: NoisyDerivatives, n_records: float | None) -> str:
     few = 0 < sum(observation.prior.per_sd) <= _FEW_NUMBERS and observation.design.width <= MAX_CHAIN_WIDTH
     if n_records is None or not (few and noise_on_spreads(observation, n_records) > _BLURRING):
         return ""
-    numbers = "three and five numbers they contained 93 to 97 %"
+    numbers = "logistic regressions of three and five numbers they contained 93 to 97 %"
     if observation.loss.largest_outcome > 1:
-        numbers = "counts and five numbers they contained 90 % (normal numbers) and 94 % (skewed ones)"
+        numbers = "Poisson regressions of five numbers they contained 90 % (normal numbers) and 94 % (skewed ones)"
     return (
         "because the noise leaves uncertain how widely numbers vary, 90 % intervals may be a little too wide: in "
         f"simulations of {numbers} of the coefficients"

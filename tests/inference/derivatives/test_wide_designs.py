@@ -161,11 +161,11 @@ def test_chains_that_drift_are_found() -> None:
     own_laws = rng.normal(size=(200, 40, 1, 30))
     steady = own_laws + rng.normal(size=(200, 40, 14, 30))
     assert sum(drift_p_value(each) < 0.1 for each in steady) <= 36
-    moving, narrowing = steady[0].copy(), steady[0].copy()
+    moving, widening = steady[0].copy(), steady[0].copy()
     moving[:, 7:, 3] += 0.5
-    narrowing[:, 7:, 3] = 4.0 * (narrowing[:, 7:, 3] - own_laws[0, :, :, 3]) + own_laws[0, :, :, 3]
+    widening[:, 7:, 3] = 4.0 * (widening[:, 7:, 3] - own_laws[0, :, :, 3]) + own_laws[0, :, :, 3]
     assert drift_p_value(moving) < 1e-3
-    assert drift_p_value(narrowing) < 1e-3
+    assert drift_p_value(widening) < 1e-3
     (warning,) = WideDraws(moving, np.eye(30), {}).warnings(Effort(more=1))
     assert warning.endswith("dpbayes infer BUNDLE --more --more")
 
