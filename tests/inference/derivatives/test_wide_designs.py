@@ -93,11 +93,13 @@ def test_the_density_is_that_of_the_gradient(loss: CurvedLoss) -> None:
         n, at = guess_count(observation), np.broadcast_to(observation.points[-1], beta.shape)
         here, variances, _ = moments.sums(loss, beta)
         drift = n * (moments.sums(loss, at)[0] - here)
-        noise = observation.gradient_sds[-1] ** 2 + _DISCREPANCY**2 * drift**2
+        at_center = n * (moments.sums(loss, at)[0] - moments.sums(loss, centers)[0])
+        noise = observation.gradient_sds[-1] ** 2 + _DISCREPANCY**2 * at_center**2
         total = n * variances + noise[:, :, None] * np.eye(width)
         rest = observation.gradients[-1] + drift
         squares = (rest * np.linalg.solve(total, rest[:, :, None])[:, :, 0]).sum(axis=1)
-        return np.asarray(prior.log_density(beta)[0] - 0.5 * np.linalg.slogdet(total)[1] - 0.5 * squares)
+        log_determinants = np.linalg.slogdet(total)[1] - np.log(noise).sum(axis=1)
+        return np.asarray(prior.log_density(beta)[0] - 0.5 * log_determinants - 0.5 * squares)
 
     z = rng.normal(0.0, 0.5, (2, width))
     beta = centers + z / np.array([[1.0], [2.0]])
