@@ -72,8 +72,11 @@ class NoisyNewton(Mechanism):
         source="Dong, Roth and Su 2022, sec. 2 and 3 (Gaussian DP, adaptive composition).",
         corrections="A replaced record changes a Hessian by at most sqrt(2), not 2, times its norm: both matrices are "
         "positive semidefinite. An entry off the diagonal is released once and gets half the variance.",
-        prefer_when="You want coefficients with intervals. `gibbs-posterior` releases single posterior draws, at a "
-        "likelihood power that is far below 1 for few records; it also handles losses that are no log likelihood.",
+        prefer_when="You want predictions, or coefficients with intervals. `gibbs-posterior` releases single posterior "
+        "draws, at a likelihood power that is far below 1 for few records; it also handles losses that are no log "
+        "likelihood. With four files and epsilon 0.3 to 3, predictions by `noisy-newton` were as good as those of one "
+        "draw of equal cost, or better; its estimates were 0.65 to 1.7 times as far from the non-private coefficients. "
+        "`plan --compare` simulates both.",
     )
     requires: ClassVar[tuple[type, ...]] = (CurvedLossModel,)
     options_type: ClassVar[type[Options]] = MuOptions

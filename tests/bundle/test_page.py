@@ -145,6 +145,22 @@ def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: py
     assert "p-value of agreement between chains" in page.text()
 
 
+def test_the_page_of_a_wide_design_shows_whether_chains_drift(dpbayes: Cli) -> None:
+    rows = [f"{'yes' if j % 3 else 'no'},{'abcdefghijklmnopqrstuvwxyz'[j % 26]}" for j in range(260)]
+    Path("a.csv").write_text("\n".join(["sick,ward", *rows, ""]))
+    domain = {
+        "target": {"column": "sick", "values": ["no", "yes"]},
+        "features": {"ward": {"values": list("abcdefghijklmnopqrstuvwxyz")}},
+    }
+    Path("spec.yaml").write_text(yaml.safe_dump({"model": "logistic-regression", "data": "a.csv", "domain": domain}))
+    dpbayes("budget", "open", "a.csv", "--epsilon", "3", "--delta", "1e-6").exits(0)
+    release(dpbayes, "--spec", "spec.yaml", "--eps", "1", "--delta", "1e-6", "--samples", "50")
+    content, page = page_of()
+    check(content, page)
+    assert "diagnostics" in page.sections()
+    assert "p-value of agreement between the halves of the chains" in page.text()
+
+
 def test_the_page_of_posterior_draws(dpbayes: Cli) -> None:
     release(dpbayes, "--spec", ROOT / "configs" / "releases" / "clinic-months-draws.yaml")
     content, page = page_of()
