@@ -263,7 +263,7 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
         words: dict[bool, list[str]] = {False: [], True: []}
         sides = set()
         for each in own:
-            if side := _beyond(each):
+            if side := _beyond(each, self.trials):
                 is_told = side in self.told(each.point)
                 words[is_told].append(_in_words(each))
                 sides |= set() if is_told else {side}
@@ -288,11 +288,16 @@ def _too_narrow(name: str, own: Results) -> Claim:
     )
 
 
-def _beyond(each: Result) -> str:
-    """Return whether intervals are too narrow or too wide, up to some standard errors."""
-    (low, high), margin = _BETWEEN, CLEAR * each.measure("coverage_se")
+def _beyond(each: Result, trials: int) -> str:
+    """Return whether intervals are too narrow or too wide, up to some standard errors.
+
+    The estimated error of a share near 1 is too small; it is at least that of as many independent intervals.
+    """
     coverage = each.measure("coverage")
-    return _NARROW if coverage < low - margin else _WIDE if coverage > high + margin else ""
+    limit = min(max(coverage, _BETWEEN[0]), _BETWEEN[1])
+    independent = (limit * (1.0 - limit) / (trials * (each["features"] + 1))) ** 0.5
+    is_clear = abs(coverage - limit) > CLEAR * max(each.measure("coverage_se"), independent)
+    return (_NARROW if coverage < limit else _WIDE) if is_clear else ""
 
 
 def _range(own: Results) -> str:
@@ -324,7 +329,7 @@ def _simulate_linear(
     Targets beyond their bounds are not clamped: inference takes all targets to be between them.
     """
     columns = model.columns[1:]
-    codes = draw_codes([kinds[_place(each)] for each in columns], columns, n, rng)
+    codes = draw_codes([kinds[int(each.role[1:])] for each in columns], columns, n, rng)
     numbers = codes.astype(np.float64)  # numbers as such, levels as codes
     parts = []
     for j, column in enumerate(columns):
@@ -341,8 +346,3 @@ def _simulate_linear(
     values = evaluate(model.statistic(DROPPED), (wide, *columns), np.column_stack([y, numbers]))
     released = np.array(values) + step.noise.simulate(rng, len(values))
     return np.append(levels[0], slopes[0]), model.observation(DROPPED, released.tolist(), step.noise, n)
-
-
-def _place(column: AnyColumn) -> int:
-    """Return which feature a column is, from its name."""
-    return int(column.role[1:])
