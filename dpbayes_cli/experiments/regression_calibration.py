@@ -23,7 +23,8 @@ from dpbayes_cli.core.statistic_values import evaluate
 from dpbayes_cli.experiments.calibration_measures import INTERVAL, ranks_among
 from dpbayes_cli.experiments.plots import label_axes, stamped_panels
 from dpbayes_cli.experiments.regression_accuracy import release_derivatives
-from dpbayes_cli.experiments.results import CLEAR, OURS, Claim, GridPoint, PointOutcome, Result, Results, in_words
+from dpbayes_cli.experiments.regression_coverage import BETWEEN, NARROW, WIDE, calibrated, too_narrow
+from dpbayes_cli.experiments.results import Claim, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import DROPPED, SimulatedStudy, StudySection, errors_at, plan_release, with_errors
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.derivatives.infer_derivatives import draw_roughly
@@ -54,10 +55,6 @@ _FARTHEST = 64.0
 """A bound of the targets of a linear regression that is never reached."""
 _CANDIDATES = 20
 """The number of candidates from which a linear regression of the prior is drawn."""
-_BETWEEN = 0.87, 0.93
-"""The coverage that claims expect of 90 % intervals."""
-_NARROW, _WIDE = "too narrow", "too wide"
-"""The words of plans."""
 _DASHES: dict[Method, str] = {"noise-aware": "-", "naive": ":"}
 _THINNED = 2
 """Every second draw of a chain is used; these are nearly independent."""
@@ -217,7 +214,7 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
         """Return what the plan of a point says about its intervals: that they are too narrow, too wide, or nothing."""
         model, plan = self._plan(self.cases[point.case], point["features"], point["n"], point["epsilon"])
         texts = " ".join((*plan.all_warnings(model, point["n"]), plan.note))
-        return {side for side in (_NARROW, _WIDE) if side in texts}
+        return {side for side in (NARROW, WIDE) if side in texts}
 
     def _draw(self, seen: Sequence[NoisyObservation], method: Method, rng: np.random.Generator) -> Floats:
         """Return posterior draws given each release, shape (n_trials, n_draws, k)."""
@@ -233,7 +230,7 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
 
     def figures(self, results: Results) -> dict[str, Any]:
         def draw(axes: Any, name: str, features: int) -> None:
-            axes.axhspan(*_BETWEEN, color="0.9", zorder=0)
+            axes.axhspan(*BETWEEN, color="0.9", zorder=0)
             own = results.where(case=name, features=features)
             for (k, epsilon), (method, dash) in product(enumerate(self.epsilon), _DASHES.items()):
                 line = own.where(epsilon=epsilon, method=method)
@@ -255,59 +252,9 @@ class RegressionCalibration(SimulatedStudy, frozen=True, kw_only=True):
         for name in self.cases:
             own = results.where(case=name)
             if points := own.where(method="noise-aware"):
-                yield self._calibrated(name, points)
+                yield calibrated(name, points, [self.told(each.point) for each in points], self.trials)
             if points := own.where(method="naive"):
-                yield _too_narrow(name, points)
-
-    def _calibrated(self, name: str, own: Results) -> Claim:
-        words: dict[bool, list[str]] = {False: [], True: []}
-        sides = set()
-        for each in own:
-            if side := _beyond(each, self.trials):
-                is_told = side in self.told(each.point)
-                words[is_told].append(_in_words(each))
-                sides |= set() if is_told else {side}
-        untold, told = ("; ".join(words[is_told]) or "none" for is_told in (False, True))
-        return Claim(
-            OURS,
-            f"{name}: intervals of `noise-aware` contain {_BETWEEN[0]:.0%} to {_BETWEEN[1]:.0%} of the true "
-            f"coefficients, up to {CLEAR:g} standard errors, unless plans say that they contain less or more.",
-            not sides,
-            f"{_range(own)}; outside: {untold}; outside, as plans say: {told}",
-            f"There the intervals are {' or '.join(sorted(sides))}." if sides else "",
-        )
-
-
-def _too_narrow(name: str, own: Results) -> Claim:
-    fine = [each for each in own if each.measure("coverage") > _BETWEEN[0]]
-    return Claim(
-        OURS,
-        f"{name}: intervals of `naive` contain less than {_BETWEEN[0]:.0%} at every point.",
-        not fine,
-        f"{_range(own)}; not less: {'; '.join(map(_in_words, fine)) or 'none'}",
-    )
-
-
-def _beyond(each: Result, trials: int) -> str:
-    """Return whether intervals are too narrow or too wide, up to some standard errors.
-
-    The estimated error of a share near 1 is too small; it is at least that of as many independent intervals.
-    """
-    coverage = each.measure("coverage")
-    limit = min(max(coverage, _BETWEEN[0]), _BETWEEN[1])
-    independent = (limit * (1.0 - limit) / (trials * (each["features"] + 1))) ** 0.5
-    is_clear = abs(coverage - limit) > CLEAR * max(each.measure("coverage_se"), independent)
-    return (_NARROW if coverage < limit else _WIDE) if is_clear else ""
-
-
-def _range(own: Results) -> str:
-    values = [each.measure("coverage") for each in own]
-    return f"coverage {sum(values) / len(values):.3f} on average, from {min(values):.3f} to {max(values):.3f}"
-
-
-def _in_words(each: Result) -> str:
-    place = {name: each[name] for name in ("features", "n", "epsilon")}
-    return f"{in_words(place)}: {each.measure('coverage'):.3f} ± {each.measure('coverage_se'):.3f}"
+                yield too_narrow(name, points)
 
 
 def _simulate(

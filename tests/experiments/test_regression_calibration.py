@@ -78,6 +78,9 @@ def test_points_of_which_plans_say_so_are_named_apart() -> None:
     few = study_of(n=[500, 20_000], cases=numbers, methods=["noise-aware"], trials=20)
     (unclear,) = claims_of(few, {500: 0.9, 20_000: 0.97}, "numbers")
     assert unclear.holds, "the error of 80 intervals is .03, whatever it is estimated to be"
+    many = study_of(n=[*range(19_000, 20_000, 100)], cases=numbers, methods=["noise-aware"], trials=40)
+    (wide,) = claims_of(many, dict.fromkeys(range(19_000, 20_000, 100), 0.97), "numbers")
+    assert "outside: features 3, 10 points: 0.970 ± 0.003; outside, as plans say: none" in wide.measured
 
 
 @pytest.mark.parametrize(
