@@ -35,17 +35,23 @@ def claims(summary: str) -> list[list[str]]:
 
 
 def wrap(page: str) -> str:
-    """Return a page with the lines of its prose at most 110 characters long."""
+    """Return a page whose paragraphs and list items have lines of at most 110 characters."""
     lines: list[str] = []
+    paragraph: list[str] = []
     in_code = False
-    for line in page.splitlines():
+    for line in [*page.splitlines(), ""]:
         in_code ^= line.startswith("```")
-        if len(line) <= 110 or in_code or line.startswith(("|", "#")):
+        is_whole = in_code or not line or line.startswith(("|", "#", "```", "!["))
+        if paragraph and (is_whole or line.startswith("- ")):
+            indent = "  " if paragraph[0].startswith("- ") else ""
+            whole = " ".join(each.strip() for each in paragraph)
+            lines += textwrap.wrap(whole, 110, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+            paragraph = []
+        if is_whole:
             lines.append(line)
-            continue
-        indent = "  " if line.startswith("- ") else ""
-        lines += textwrap.wrap(line, 110, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines) + "\n"
+        else:
+            paragraph.append(line)
+    return "\n".join(lines)
 
 
 def write_study(results: Path) -> None:
