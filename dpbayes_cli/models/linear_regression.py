@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _LARGE_NOISE, _UNKNOWN_RECORDS = 0.01, 1000
 """Inference warns if the noise on a mean square of a scaled number is larger; if the number of records is unknown, it
 assumes this one."""
+_FEW_SLOPES, _MANY_SLOPES = 10, 20
+"""Intervals may be too wide with at most so many slopes, and too narrow with more than so many."""
 _TARGET = {"column": "y", "lower": 0.0, "upper": 2.5}
 _FEATURE = {"lower": -1.0, "upper": 3.0}
 
@@ -225,14 +227,14 @@ class LinearRegression(JointNormal, NormalRegression):
         return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
 
     def known_miscalibration(self, noise: "NoiseLaw", n_records: int | None) -> tuple[str, ...]:
-        """Return a warning that intervals of slopes are too wide, if noise is large and the prior the default."""
-        relative = noise.variance**0.5 / ((n_records or _UNKNOWN_RECORDS) * STEPS**2)
-        if self.spread is None or relative < _LARGE_NOISE:
+        """Return a warning about the intervals of slopes, if noise is large and the prior the default."""
+        slopes, relative = len(self.bounds) - 1, noise.variance**0.5 / ((n_records or _UNKNOWN_RECORDS) * STEPS**2)
+        if self.spread is None or relative < _LARGE_NOISE or _FEW_SLOPES < slopes <= _MANY_SLOPES:
             return ()
+        how = "too narrow: 86 % (30" if slopes > _MANY_SLOPES else "a little too wide: 94 % (5 features) and 93 % (10"
         return (
-            "beside this noise, 90 % intervals of slopes are often too wide if the default prior is right: in "
-            "simulations from it with 5,000 records, epsilon 1 and delta 1e-6, they contained 90 % (5 binary "
-            "features), 96 % (5 normal) and 95 % (10 skewed) of the slopes",
+            f"beside this noise, 90 % intervals of slopes may be {how} features) of the true coefficients were covered "
+            "in simulations from the default prior (250 to 20,000 records, epsilon 0.5 to 3, delta 1e-6)",
         )
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,11 +239,14 @@ def test_texts_become_indicators_of_all_values_but_the_first() -> None:
     assert simulated[-1] == 50 * subject.columns[0].steps ** 2  # type: ignore[union-attr]
 
 
-def test_a_warning_tells_that_intervals_are_wide_beside_large_noise() -> None:
-    subject = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys("abcde", BOUNDS)})
+@pytest.mark.parametrize(
+    ("features", "told"), [("abcde", "too wide"), ("abcdefghijklmnop", ""), (range(30), "too narrow")]
+)
+def test_a_warning_tells_how_wide_intervals_are_beside_large_noise(features: Iterable[object], told: str) -> None:
+    subject = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys(map(str, features), BOUNDS)})
     noise = noise_of(subject, policy_of(subject, True), "0.018", gaussian=True)
-    assert "too wide" in subject.known_miscalibration(noise, 5000)[0]
-    assert subject.known_miscalibration(noise, 50_000) == ()
+    assert [told in each for each in subject.known_miscalibration(noise, 1000)] == [True] * bool(told)
+    assert subject.known_miscalibration(noise, 500_000) == ()
 
 
 def features_of(kind: str, n: int, d: int, rng: np.random.Generator) -> Floats:
