@@ -4,6 +4,7 @@
 changes its meaning; new keys come with a new ``schema_version``.
 """
 
+from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -234,4 +235,8 @@ def parse_draw(content: bytes) -> SealedDraw:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of ``release.json``."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(ReleaseDocument)}
+    schema = msgspec.json.schema(ReleaseDocument)
+    for definition in schema["$defs"].values():  # some versions of msgspec leave docstrings indented
+        if "description" in definition:
+            definition["description"] = cleandoc(definition["description"])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -13,7 +13,7 @@ NARROW, WIDE = "too narrow", "too wide"
 
 
 def calibrated(name: str, own: Results, told: Sequence[Collection[str]], trials: int) -> Claim:
-    """Claim that each point, and each average of points of which plans say the same, has the coverage of ``BETWEEN``.
+    """Return the claim that each point, and each average of points of which plans say the same, is calibrated.
 
     Args:
         told: for each point, what its plan says about the intervals.
@@ -42,7 +42,7 @@ def calibrated(name: str, own: Results, told: Sequence[Collection[str]], trials:
 
 
 def too_narrow(name: str, own: Results) -> Claim:
-    """Claim that intervals contain too little at every point."""
+    """Return the claim that intervals contain too little at every point."""
     fine = [[each] for each in own if each.measure("coverage") > BETWEEN[0]]
     return Claim(
         OURS,
