@@ -165,8 +165,8 @@ def known_excess(observation: NoisyDerivatives, n_records: float | None) -> str:
     if n_records is None or not (few and noise_on_spreads(observation, n_records) > _BLURRING):
         return ""
     numbers = (
-        "logistic regressions of three and five numbers they contained 93 to 97 % (normal or skewed numbers) and 87 to "
-        "92 % (narrow, correlated, or often at a bound)"
+        "logistic regressions of three and five numbers they contained 93 to 97 % (normal or skewed numbers) and, on "
+        "average, 87 to 92 % (narrow, correlated, or often at a bound)"
     )
     if observation.loss.largest_outcome > 1:
         numbers = "Poisson regressions of five numbers they contained 90 % (normal numbers) and 94 % (skewed ones)"
