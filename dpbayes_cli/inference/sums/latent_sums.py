@@ -3,10 +3,11 @@
 The sums have a prior, and the noise is independent. The posterior of the sums is as wide as the noise or as the prior,
 whichever is narrower, however many records there are; the parameters are then drawn exactly, given the sums.
 
-Trajectories are computed in coordinates in which the posterior has nearly unit covariance: first by the Hessian at its
-mode, then by the draws of a warm-up. After the warm-up the proposals are fixed, and the chains are independent. At the
-kinks of Laplace noise forces are smoothed. The chains still have the exact posterior: the leapfrog map is reversible
-and preserves volume for any force that depends only on the position, and the acceptance ratio has the exact density.
+The inverse mass matrix resembles the covariance of the posterior: first it is the inverse of the Hessian at the mode,
+then that of the mean Hessian at the chains, and last the draws of a warm-up correct it. After the warm-up the proposals
+are fixed, and the chains are independent. At the kinks of Laplace noise forces are smoothed. The chains still have the
+exact posterior: the leapfrog map is reversible and preserves volume for any force that depends only on the position,
+and the acceptance ratio has the exact density.
 
 Source: Neal 2011, MCMC using Hamiltonian dynamics; the rest is derived here.
 """
@@ -25,14 +26,20 @@ from dpbayes_cli.base.numeric import Floats
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.record_law import LatentSums
 
-_SMOOTHED_SCALES = 0.5
-"""The forces of Laplace noise are smoothed over this many noise scales around a kink."""
+_SMOOTHED_SCALES = 0.75
+"""The forces of Laplace noise are smoothed over this many noise scales around a kink, divided by the cube root of the
+number of sums. The errors of all energies together then have the same size for any number of sums, and small steps are
+accepted."""
+_SMOOTHED_SCALES_OF_HESSIANS = 1.0
+"""A Hessian near kinks that are smoothed over so many noise scales is about the mean Hessian of the posterior."""
 _HESSIAN_STEP = 1e-4
 _LEAST_CURVATURE = 0.05
-"""Curvatures at the mode below this are raised to it; the coordinates have priors of about unit width."""
+"""Curvatures below this are raised to it; the coordinates have priors of about unit width."""
+_HESSIANS = 8
+"""The mean is over the Hessians of so many chains. With it, 10 and 30 features need a third of the evaluations."""
 _WARM_UP, _SHORT_WARM_UP = (40, 60, 40), (15, 20, 10)
-_TARGET_ACCEPTANCE = 0.8
-_TRAJECTORY = 2.1
+_TARGET_ACCEPTANCE = 0.75
+_TRAJECTORY = 2.8
 """The longest trajectory in standardized coordinates; half of it and all of it lie on both sides of a quarter turn."""
 _MAX_STEPS = 64
 _HESSIAN_BATCH = 64
@@ -61,24 +68,25 @@ class LatentSumsSampler:
         self._exact = decay is not None and decay.exact
         self._exponential = decay is None or decay.exponential
         self._scale = observation.noise.scale if self._exponential else math.sqrt(observation.noise.variance)
-        self._center, self._root = self._mode()
-        self._z = 0.1 * rng.standard_normal((*self._shape, self._size))
-        self._z[~np.isfinite(self._evaluate(self._z)[0])] = 0.0
-        self._log_density, self._force = self._evaluate(self._z)
-        self._log_step = np.full((len(observed), 1), math.log(1.2 / self._size**0.25))
-        lengths = _SHORT_WARM_UP if short else _WARM_UP
-        for window, length in enumerate(lengths):
-            kept = [self._sweep(adapt=True) for _ in range(length)]
-            if window < len(lengths) - 1:
-                self._rescale(np.concatenate(kept[length // 3 :], axis=1))
+        self._width = _SMOOTHED_SCALES / observed.shape[1] ** (1.0 / 3.0)
+        modes = np.array([self._search(each) for each in self._observed])[:, None]
+        self._set_root(self._mean_hessian(modes))
+        self._points = modes + 0.1 * self._normal() @ self._root.mT
+        self._points = np.where(np.isfinite(self._evaluate(self._points)[0])[..., None], self._points, modes)
+        self._log_density, self._gradient = self._evaluate(self._points)
+        first, second, last = _SHORT_WARM_UP if short else _WARM_UP
+        self._warm_up(first)
+        self._set_root(self._mean_hessian(self._points[:, :_HESSIANS]))
+        self._rescale(self._warm_up(second))
+        self._warm_up(last)
 
     def run(self, n_draws: int, thinning: int = 1) -> Floats:
         """Return the next draws: coordinates and number of records, shape (n_observations, chains, n_draws, p + 1)."""
         draws = np.empty((*self._shape, n_draws, self._law.dimension + 1))
         for i in range(n_draws):
             for _ in range(thinning):
-                z = self._sweep()
-            points, totals, _, _ = self._split(self._points(z).reshape(-1, self._size))
+                self._sweep()
+            points, totals, _, _ = self._split(self._points.reshape(-1, self._size))
             draws[:, :, i, :-1], draws[:, :, i, -1] = points.reshape(*self._shape, -1), totals.reshape(self._shape)
         return draws
 
@@ -86,8 +94,8 @@ class LatentSumsSampler:
     def _size(self) -> int:
         return self._law.dimension + (self._total.kind != "known")
 
-    def _points(self, z: Floats) -> Floats:
-        return np.asarray(self._center[:, None, :] + z @ np.swapaxes(self._root, 1, 2))
+    def _normal(self) -> Floats:
+        return self._rng.standard_normal((*self._shape, self._size))
 
     def _split(self, points: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the coordinates, the number of records m, its log prior density as a coordinate, and derivatives.
@@ -128,11 +136,10 @@ class LatentSumsSampler:
                 start[-1] = logit(min(max(number / n, 0.01), 0.99))
         return start
 
-    def _evaluate(self, z: Floats) -> tuple[Floats, Floats]:
-        """Return log densities and forces at standardized points, shape (n_observations, chains, p)."""
-        points = self._points(z)
+    def _evaluate(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return log densities and their gradients at points, shape (n_observations, chains, p)."""
         log_density, gradient = self._density(points.reshape(-1, self._size), self._by_point, smooth=False)
-        return log_density.reshape(self._shape), gradient.reshape(points.shape) @ self._root
+        return log_density.reshape(self._shape), gradient.reshape(points.shape)
 
     def _density(self, points: Floats, observed: Floats, *, smooth: bool) -> tuple[Floats, Floats]:
         """Return log densities at points, shape (n, p), and their smoothed gradients; ``smooth`` smooths both."""
@@ -141,12 +148,13 @@ class LatentSumsSampler:
         with np.errstate(all="ignore"):
             log_prior, sums, pull_back = self._law.evaluate(coordinates, totals)
             away = (observed - sums) / self._scale
-            gradient = np.tanh(away / _SMOOTHED_SCALES) if self._exponential else away
+            width = _SMOOTHED_SCALES_OF_HESSIANS if smooth else self._width
+            gradient = np.tanh(away / width) if self._exponential else away
             if not self._exponential and (self._exact or smooth):
                 log_noise = -0.5 * away**2
             elif smooth:
-                wide = np.abs(away) / _SMOOTHED_SCALES
-                log_noise = -_SMOOTHED_SCALES * (wide + np.log1p(np.exp(-2.0 * wide)))
+                wide = np.abs(away) / width
+                log_noise = -width * (wide + np.log1p(np.exp(-2.0 * wide)))
             elif self._exact:
                 log_noise = -np.abs(away)
             else:
@@ -156,23 +164,29 @@ class LatentSumsSampler:
             if self._size > of_points.shape[1]:
                 of_points = np.column_stack([of_points, of_totals * of_x + slope])
         log_density[np.isnan(log_density)] = -np.inf
-        return log_density, np.nan_to_num(of_points, posinf=0.0, neginf=0.0)
+        return log_density, np.where(np.isfinite(of_points), of_points, 0.0)
 
-    def _mode(self) -> tuple[Floats, Floats]:
-        """Return the mode of each observation's posterior, and a root of the inverse of the Hessian there."""
-        centers, roots = [], []
-        for observed in self._observed:
-            best = self._search(observed)
-            steps = _HESSIAN_STEP * np.eye(self._size)
-            hessian = np.empty((self._size, self._size))
-            for start in range(0, self._size, _HESSIAN_BATCH):
-                part = steps[start : start + _HESSIAN_BATCH]
-                above, below = (self._density(best + sign * part, observed, smooth=True)[1] for sign in (1.0, -1.0))
-                hessian[start : start + len(part)] = (below - above) / (2.0 * _HESSIAN_STEP)
+    def _mean_hessian(self, points: Floats) -> Floats:
+        """Return the mean Hessian of minus the log density over points, shape (n_observations, n, p)."""
+        n, steps = points.shape[1], _HESSIAN_STEP * np.eye(self._size)
+        result = np.zeros((len(points), self._size, self._size))
+        for observed, some, hessian in zip(self._observed, points, result, strict=True):
+            for point in some:
+                for start in range(0, self._size, _HESSIAN_BATCH):
+                    part = steps[start : start + _HESSIAN_BATCH]
+                    ends = [self._density(point + sign * part, observed, smooth=True)[1] for sign in (-1.0, 1.0)]
+                    hessian[start : start + len(part)] += (ends[0] - ends[1]) / (2.0 * _HESSIAN_STEP * n)
+        return result
+
+    def _set_root(self, hessians: Floats) -> None:
+        """Take the inverses of Hessians, shape (n_observations, p, p), as the inverse mass matrices."""
+        roots = []
+        for hessian in hessians:
             values, vectors = eigh((hessian + hessian.T) / 2.0)
-            centers.append(best)
             roots.append(vectors / np.sqrt(np.maximum(np.abs(values), _LEAST_CURVATURE)))
-        return np.array(centers), np.array(roots)
+        self._root = np.array(roots)
+        self._inverse_mass = self._root @ self._root.mT
+        self._log_step = np.full((len(roots), 1), math.log(1.2 / self._size**0.25))
 
     def _search(self, observed: Floats) -> Floats:
         def objective(point: Floats) -> tuple[float, Floats]:
@@ -183,44 +197,47 @@ class LatentSumsSampler:
         minimum = minimize(objective, self._start(observed), jac=True, method="L-BFGS-B", options=options)
         return np.asarray(minimum.x)
 
-    def _rescale(self, draws: Floats) -> None:
-        """Change the standardization to that of draws, shape (n_observations, n_draws, p)."""
-        mean, n = draws.mean(axis=1, keepdims=True), draws.shape[1]
-        offset = draws - mean
-        covariance = np.swapaxes(offset, 1, 2) @ offset / n
-        diagonal = np.diagonal(covariance, axis1=1, axis2=2)
-        weight = min(1.0, n / (20.0 * self._size))
-        covariance = weight * covariance
-        index = np.arange(self._size)
-        covariance[:, index, index] = diagonal
-        factor = np.linalg.cholesky(covariance)
-        points = self._points(self._z)
-        self._center = self._center + (mean @ np.swapaxes(self._root, 1, 2))[:, 0]
-        self._root = self._root @ factor
-        self._z = np.swapaxes(np.linalg.solve(self._root, np.swapaxes(points - self._center[:, None], 1, 2)), 1, 2)
-        self._log_density, self._force = self._evaluate(self._z)
+    def _warm_up(self, length: int) -> Floats:
+        """Adapt the step sizes; return the points without the first third, shape (n_observations, n, p)."""
+        points = []
+        for _ in range(length):
+            self._sweep(adapt=True)
+            points.append(self._points)
+        return np.concatenate(points[length // 3 :], axis=1)
 
-    def _sweep(self, *, adapt: bool = False) -> Floats:
+    def _rescale(self, points: Floats) -> None:
+        """Correct the inverse mass matrix by points, shape (n_observations, n, p)."""
+        offset = np.linalg.solve(self._root, (points - points.mean(axis=1, keepdims=True)).mT)
+        n, index = points.shape[1], np.arange(self._size)
+        covariance = min(1.0, n / (20.0 * self._size)) * offset @ offset.mT / n
+        covariance[:, index, index] = (offset**2).mean(axis=2)
+        self._root = self._root @ np.linalg.cholesky(covariance)
+        self._inverse_mass = self._root @ self._root.mT
+
+    def _sweep(self, *, adapt: bool = False) -> None:
         """Move all chains by one trajectory; ``adapt`` also adapts the step size of each observation."""
         rng = self._rng
         step = np.exp(self._log_step)[:, :, None] * rng.uniform(0.7, 1.2, (*self._shape, 1))
         n_steps = min(max(math.ceil(_TRAJECTORY / float(np.exp(self._log_step).min())), 1), _MAX_STEPS)
         n_steps = int(rng.integers((n_steps + 1) // 2, n_steps, endpoint=True))
-        momentum = rng.standard_normal(self._z.shape)
-        z, force, start = self._z, self._force, 0.5 * (momentum**2).sum(axis=2)
-        for _ in range(n_steps):
-            momentum = momentum + 0.5 * step * force
-            z = z + step * momentum
-            log_density, force = self._evaluate(z)
-            momentum = momentum + 0.5 * step * force
+        points, gradient, velocity = self._points, self._gradient, self._normal() @ self._root.mT
+        start, impulse = velocity, 0.5 * step * gradient
+        change = impulse @ self._inverse_mass
+        for i in range(n_steps):
+            velocity = velocity + change
+            points = points + step * velocity
+            log_density, gradient = self._evaluate(points)
+            push = (0.5 if i == n_steps - 1 else 1.0) * step * gradient
+            impulse = impulse + push
+            change = push @ self._inverse_mass
         with np.errstate(over="ignore", invalid="ignore"):
-            log_ratio = log_density - self._log_density + start - 0.5 * (momentum**2).sum(axis=2)
+            gain = 0.5 * (impulse * (start + velocity + change)).sum(axis=2)  # of kinetic energy
+            log_ratio = log_density - self._log_density - gain
         log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
         accept = np.log(rng.random(self._shape)) < log_ratio
-        self._z = np.where(accept[..., None], z, self._z)
-        self._force = np.where(accept[..., None], force, self._force)
+        self._points = np.where(accept[..., None], points, self._points)
+        self._gradient = np.where(accept[..., None], gradient, self._gradient)
         self._log_density = np.where(accept, log_density, self._log_density)
         if adapt:
             rate = np.exp(np.minimum(log_ratio, 0.0)).mean(axis=1, keepdims=True)
             self._log_step = np.minimum(self._log_step + 0.3 * (rate - _TARGET_ACCEPTANCE), 0.0)
-        return self._z

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 SIGNAL_SD = 1.0
 """The standard deviation of log s in the default prior; see ``RegressionMoments``."""
+_TYPICAL_ROOT = 0.15
+"""The coordinate of r is nearly proportional to r if r is larger, so that its posterior is not skewed."""
 _MAX_LOG = 300.0
 _MAX_ROOT = 25.0
-"""The coordinate of r is clipped to this absolute value; r is then 25, or below 1e-138."""
+"""The coordinate of r is clipped to this absolute value; r is then 4, or below 1e-138."""
 
 
 class Moments:
@@ -66,7 +68,7 @@ class Moments:
         u = np.clip(self._points[:, law.slices.r.start], -_MAX_ROOT, _MAX_ROOT)
         self._mills = _mills(u)
         self._rise = self._mills / (1.0 + u * self._mills)  # the derivative of log r by u
-        log_r = np.log1p(u * self._mills) - 0.5 * (u**2 + math.log(2.0 * math.pi))
+        log_r = math.log(_TYPICAL_ROOT) + np.log1p(u * self._mills) - 0.5 * (u**2 + math.log(2.0 * math.pi))
         self.log_prior += np.log(self._rise)
         self.root[:, -1, -1] = _exp(log_r)
         if law.variance is None:

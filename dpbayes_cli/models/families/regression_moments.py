@@ -47,12 +47,12 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
     a)^2 / 2), where T is the standard deviation of the target in the records, a = ``spread`` (1 - M^2) / 3, and M is
     its mean.
 
-    The coordinates are the logits of the means, features first; the normal scores of w for each feature; u, where r = u
-    Phi(u) + phi(u) with the normal distribution Phi and its density phi; sqrt(m / 2) log(variance / r^2), unless the
-    variance is known; the slopes and e_1, .., e_d in units of their prior standard deviations; and log s, unless the
-    prior is conjugate. The rows of the Cholesky factor of the features' correlation matrix are the directions of
-    vectors of normal numbers; the last number of each, its pivot, is log(1 + exp(c)) with a coordinate c, and has a chi
-    law. So no coordinate has a prior that becomes narrow as another one moves, and no matrix is inverted.
+    The coordinates are the logits of the means, features first; the normal scores of w for each feature; u, where r =
+    0.15 (u Phi(u) + phi(u)) with the normal distribution Phi and its density phi; sqrt(m / 2) log(variance / r^2),
+    unless the variance is known; the slopes and e_1, .., e_d in units of their prior standard deviations; and log s,
+    unless the prior is conjugate. The rows of the Cholesky factor of the features' correlation matrix are the
+    directions of vectors of normal numbers; the last number of each, its pivot, is log(1 + exp(c)) with a coordinate c,
+    and has a chi law. So no coordinate has a prior that becomes narrow as another one moves, and no matrix is inverted.
     """
 
     def evaluate(
