@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.models.families.slope_prior import HIDDEN_VARIANCE
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -44,12 +45,12 @@ class Slices(NamedTuple):
     rows: slice
     slopes: slice
     errors: slice
-    signal: slice
+    scale: slice
 
     @property
     def normal(self) -> slice:
         """The coordinates that have standard normal priors."""
-        return slice(self.rows.start, self.signal.stop)
+        return slice(self.rows.start, self.scale.stop)
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class RegressionCoordinates:
     def slices(self) -> Slices:
         """The places of the coordinates."""
         d = self.size - 1
-        unknown = int(self.variance is None), int(self.conjugate is None)
-        sizes = d + 1, d, d, 1, unknown[0], d * (d - 1) // 2, d, d, unknown[1]
+        scales = self.conjugate is None and d > HIDDEN_VARIANCE
+        sizes = d + 1, d, d, 1, int(self.variance is None), d * (d - 1) // 2, d, d, int(scales)
         ends = np.cumsum(sizes).tolist()
         return Slices(*(slice(end - size, end) for end, size in zip(ends, sizes, strict=True)))
 
@@ -94,7 +95,7 @@ class RegressionCoordinates:
 
     @property
     def dimension(self) -> int:
-        return int(self.slices.signal.stop)
+        return int(self.slices.scale.stop)
 
     @property
     def unit(self) -> float:

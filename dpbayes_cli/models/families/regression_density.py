@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import erfcx, expit, gammaln, ndtr, psi
 
+from dpbayes_cli.models.families.slope_prior import slope_prior
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.models.families.regression_coordinates import RegressionCoordinates
 
-SIGNAL_SD = 1.0
-"""The standard deviation of log s in the default prior; see ``RegressionMoments``."""
 _TYPICAL_ROOT = 0.15
 """The coordinate of r is nearly proportional to r if r is larger, so that its posterior is not skewed."""
 _MAX_LOG = 300.0
@@ -93,11 +93,12 @@ class Moments:
     def _set_target(self) -> None:
         """Set the slopes and t = C' slopes + errors, which are the target's coordinates along the features."""
         law, points, prior, d = self._law, self._points, self._law.conjugate, self._law.size - 1
+        self._coordinates = points[:, law.slices.slopes], points[:, law.slices.scale]
         if prior is None:
-            self._slope_sd = law.typical_slope * _exp(SIGNAL_SD * points[:, law.slices.signal])
+            self._slopes = law.typical_slope * slope_prior(d).slopes(*self._coordinates)
         else:
             self._slope_sd = np.sqrt(self.variance)[:, None] * np.asarray(prior.slope_scale)
-        self._slopes = self._slope_sd * points[:, law.slices.slopes]
+            self._slopes = self._slope_sd * self._coordinates[0]
         self._errors = np.sqrt(self.variance / self._m)[:, None] * points[:, law.slices.errors]
         self.root[:, d, :d] = (self._slopes[:, None, :] @ self.root[:, :d, :d])[:, 0] + self._errors
         if prior is not None:  # the mean of the target, given the slopes and the means of the features
@@ -144,12 +145,13 @@ class Moments:
             of_mean[:, :-1] -= self._pull[:, None] * self._slopes
             of_slopes -= self._pull[:, None] * self._offset
             of_total -= self._excess / (m**2 / prior.strength + m)
-        of_log_slope_sd = (of_slopes * self._slopes).sum(axis=1)
         if prior is None:
-            result[:, law.slices.signal.start] += SIGNAL_SD * of_log_slope_sd
+            of_slopes, of_scale = slope_prior(d).pull_back(*self._coordinates, law.typical_slope * of_slopes)
+            result[:, law.slices.scale] += of_scale
         else:
-            of_log_v += 0.5 * of_log_slope_sd
-        result[:, law.slices.slopes] += of_slopes * self._slope_sd
+            of_log_v += 0.5 * (of_slopes * self._slopes).sum(axis=1)
+            of_slopes *= self._slope_sd
+        result[:, law.slices.slopes] += of_slopes
         result[:, law.slices.errors] += of_t * np.sqrt(self.variance / m)[:, None]
         self._pull_back_variance(of_root[:, d, d], of_total, of_log_v, result)
         # the features
@@ -186,18 +188,24 @@ class Moments:
     def draw_coefficients(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the levels at features of 0, shape (n,), and the slopes, shape (n, d), of the scaled numbers.
 
-        Only moments and variance are given. They say that z = A b + errors with independent errors of variance v / m,
-        and standard normal b, which are the slopes in units of their prior deviations. Here z is t. With the conjugate
-        prior, the first coordinates of z and b stand for the target's mean and for the level at the prior means.
+        Only moments, variance and the prior deviations of slopes are given; with the default prior, the last are drawn
+        first. They say that z = A b + errors with independent errors of variance v / m, and standard normal b, which
+        are the slopes in units of their prior deviations. Here z is t. With the conjugate prior, the first coordinates
+        of z and b stand for the target's mean and for the level at the prior means.
         """
         d, prior, error_sd = self._law.size - 1, self._law.conjugate, np.sqrt(self.variance / self._m)
         z = self.root[:, d, :d]
-        factor = (self.root[:, :d, :d] * self._slope_sd[:, :, None]).transpose(0, 2, 1)
+        if prior is None:
+            typical = self._law.typical_slope
+            slope_sd = typical * slope_prior(d).draw_scales(self._slopes / typical, rng)[:, None]
+        else:
+            slope_sd = self._slope_sd
+        factor = (self.root[:, :d, :d] * slope_sd[:, :, None]).transpose(0, 2, 1)
         if prior is not None:
             slopes, factor = factor, np.zeros((len(z), d + 1, d + 1))
             factor[:, 1:, 1:] = slopes
             factor[:, 0, 0] = np.sqrt(self.variance / prior.strength)
-            factor[:, 0, 1:] = self._offset * self._slope_sd
+            factor[:, 0, 1:] = self._offset * slope_sd
             z = np.concatenate([self.mean[:, -1:] - prior.mean[0], z], axis=1)
         matrix, index = factor @ factor.transpose(0, 2, 1), np.arange(factor.shape[1])
         # also a number that hides rounding errors of large entries
@@ -205,7 +213,7 @@ class Moments:
         drawn = rng.standard_normal(z.shape)
         away = z - (factor @ drawn[:, :, None])[:, :, 0] - error_sd[:, None] * rng.standard_normal(z.shape)
         drawn += (factor.transpose(0, 2, 1) @ np.linalg.solve(matrix, away[:, :, None]))[:, :, 0]
-        slopes = drawn[:, -d:] * self._slope_sd
+        slopes = drawn[:, -d:] * slope_sd
         if prior is None:
             level = self.mean[:, -1] + error_sd * rng.standard_normal(len(slopes))
             return level - (slopes * self.mean[:, :-1]).sum(axis=1), slopes

@@ -49,10 +49,11 @@ class RegressionMoments(RegressionCoordinates, LatentSums):
 
     The coordinates are the logits of the means, features first; the normal scores of w for each feature; u, where r =
     0.15 (u Phi(u) + phi(u)) with the normal distribution Phi and its density phi; sqrt(m / 2) log(variance / r^2),
-    unless the variance is known; the slopes and e_1, .., e_d in units of their prior standard deviations; and log s,
-    unless the prior is conjugate. The rows of the Cholesky factor of the features' correlation matrix are the
-    directions of vectors of normal numbers; the last number of each, its pivot, is log(1 + exp(c)) with a coordinate c,
-    and has a chi law. So no coordinate has a prior that becomes narrow as another one moves, and no matrix is inverted.
+    unless the variance is known; the coordinates of the slopes, by default those of ``SlopePrior``, else the slopes in
+    units of their prior standard deviations; and e_1, .., e_d in units of theirs. The rows of the Cholesky factor of
+    the features' correlation matrix are the directions of vectors of normal numbers; the last number of each, its
+    pivot, is log(1 + exp(c)) with a coordinate c, and has a chi law. So no coordinate has a prior that becomes narrow
+    as another one moves, and no matrix is inverted.
     """
 
     def evaluate(

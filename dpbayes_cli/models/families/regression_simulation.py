@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import betaincinv, ndtr
 
 from dpbayes_cli.base.eigen import eigh
-from dpbayes_cli.models.families.regression_density import SIGNAL_SD
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def draw_regressions(law: RegressionCoordinates, x: Floats, size: int, rng: np.r
         return level - slopes @ np.asarray(prior.mean[1:]), slopes, variance
     mean = rng.uniform(-1.0, 1.0, size)
     sd = rng.uniform(0.0, 1.0, size)
-    scale = law.typical_slope * np.exp(SIGNAL_SD * rng.standard_normal(size))
+    scale = law.typical_slope * np.exp(rng.standard_normal(size))
     slopes = scale[:, None] * rng.standard_normal((size, d))
     total = sd**2 + np.einsum("ni,ij,nj->n", slopes, np.atleast_2d(np.cov(x.T, bias=True)), slopes)
     log_weight = -0.5 * total * law.tightness(mean)
