@@ -19,7 +19,7 @@ from tests.experiments.studies import BENCHMARK, SMALL, run, write_records
 
 DIGESTS = {
     "calibration": "2abd8104bc5e1a40", "classification": "61791eacccea0c59",
-    "logistic-regression": "7e19c5a1735544da", "linear-regression": "d2fff9b0c2ecc212", "hmm": "c9ac936a6507f26d",
+    "logistic-regression": "7e19c5a1735544da", "linear-regression": "bd143515b233cdcf", "hmm": "c9ac936a6507f26d",
     "estimation": "c75e58a14f457694", "adversarial-data": "726b6f526f982559", "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964", "groups": "9ec571a9ed39dc39", "regression-accuracy": "a7be307ff81017dc",
     "regression-calibration": "bde42f59650a0fd8",
@@ -35,7 +35,9 @@ PART: dict[str, dict[str, Any]] = {
     "renyi-utility": {"epsilon": ["0.1"], "orders": ["2"]},
 }
 """What the fast tests compute of studies that take more than a second."""
-CHAINS = {"regression-accuracy": "noisy-newton", "regression-calibration": "noise-aware"}
+CHAINS = {
+    "regression-accuracy": "noisy-newton", "regression-calibration": "noise-aware", "linear-regression": "noise-aware",
+}  # fmt: skip
 """Methods whose chains multiply the last digits of numbers, which depend on the processor: no digest has them."""
 SHARED = {
     "calibration": "theta", "classification": "majority", "logistic-regression": "commonest",
