@@ -42,7 +42,7 @@ _TARGET_ACCEPTANCE = 0.75
 _TRAJECTORY = 2.8
 """The longest trajectory in standardized coordinates; half of it and all of it lie on both sides of a quarter turn."""
 _MAX_STEPS = 64
-_HESSIAN_BATCH = 64
+_HESSIAN_BATCH = 128
 _MAX_SEARCH = 500
 _MAX_COORDINATE = 1e6
 _MAX_LOG_TOTAL = 60.0
@@ -168,15 +168,14 @@ class LatentSumsSampler:
 
     def _mean_hessian(self, points: Floats) -> Floats:
         """Return the mean Hessian of minus the log density over points, shape (n_observations, n, p)."""
-        n, steps = points.shape[1], _HESSIAN_STEP * np.eye(self._size)
-        result = np.zeros((len(points), self._size, self._size))
-        for observed, some, hessian in zip(self._observed, points, result, strict=True):
-            for point in some:
-                for start in range(0, self._size, _HESSIAN_BATCH):
-                    part = steps[start : start + _HESSIAN_BATCH]
-                    ends = [self._density(point + sign * part, observed, smooth=True)[1] for sign in (-1.0, 1.0)]
-                    hessian[start : start + len(part)] += (ends[0] - ends[1]) / (2.0 * _HESSIAN_STEP * n)
-        return result
+        n_observations, n, p = points.shape
+        flat, rows, result = points.reshape(-1, p), np.arange(points.size), np.empty((points.size, p))
+        for start in range(0, len(rows), _HESSIAN_BATCH):
+            part = rows[start : start + _HESSIAN_BATCH]
+            steps, observed = _HESSIAN_STEP * np.eye(p)[part % p], self._observed[part // (n * p), 0]
+            ends = [self._density(flat[part // p] + sign * steps, observed, smooth=True)[1] for sign in (-1.0, 1.0)]
+            result[part] = (ends[0] - ends[1]) / (2.0 * _HESSIAN_STEP)
+        return np.asarray(result.reshape(n_observations, n, p, p).mean(axis=1))
 
     def _set_root(self, hessians: Floats) -> None:
         """Take the inverses of Hessians, shape (n_observations, p, p), as the inverse mass matrices."""
