@@ -41,6 +41,8 @@ _WARM_UP, _SHORT_WARM_UP = (40, 60, 40), (15, 20, 10)
 _TARGET_ACCEPTANCE = 0.75
 _TRAJECTORY = 2.8
 """The longest trajectory in standardized coordinates; half of it and all of it lie on both sides of a quarter turn."""
+_SHORT_STEPS = 0.1
+"""So many trajectories have a fifth of the step: without them, a chain may reject for ever in a narrow place."""
 _MAX_STEPS = 64
 _HESSIAN_BATCH = 128
 _MAX_SEARCH = 500
@@ -216,7 +218,10 @@ class LatentSumsSampler:
     def _sweep(self, *, adapt: bool = False) -> None:
         """Move all chains by one trajectory; ``adapt`` also adapts the step size of each observation."""
         rng = self._rng
-        step = np.exp(self._log_step)[:, :, None] * rng.uniform(0.7, 1.2, (*self._shape, 1))
+        factor = np.where(rng.random((*self._shape, 1)) < _SHORT_STEPS, 0.2, 1.0) * rng.uniform(
+            0.7, 1.2, (*self._shape, 1)
+        )
+        step = np.exp(self._log_step)[:, :, None] * factor
         n_steps = min(max(math.ceil(_TRAJECTORY / float(np.exp(self._log_step).min())), 1), _MAX_STEPS)
         n_steps = int(rng.integers((n_steps + 1) // 2, n_steps, endpoint=True))
         points, gradient, velocity = self._points, self._gradient, self._normal() @ self._root.mT
