@@ -171,13 +171,14 @@ class LatentSumsSampler:
     def _mean_hessian(self, points: Floats) -> Floats:
         """Return the mean Hessian of minus the log density over points, shape (n_observations, n, p)."""
         n_observations, n, p = points.shape
-        flat, rows, result = points.reshape(-1, p), np.arange(points.size), np.empty((points.size, p))
+        flat, rows, result = points.reshape(-1, p), np.arange(points.size), np.zeros((n_observations, p, p))
         for start in range(0, len(rows), _HESSIAN_BATCH):
             part = rows[start : start + _HESSIAN_BATCH]
-            steps, observed = _HESSIAN_STEP * np.eye(p)[part % p], self._observed[part // (n * p), 0]
+            steps, which = _HESSIAN_STEP * np.eye(p)[part % p], part // (n * p)
+            observed = self._observed[which, 0]
             ends = [self._density(flat[part // p] + sign * steps, observed, smooth=True)[1] for sign in (-1.0, 1.0)]
-            result[part] = (ends[0] - ends[1]) / (2.0 * _HESSIAN_STEP)
-        return np.asarray(result.reshape(n_observations, n, p, p).mean(axis=1))
+            np.add.at(result, (which, part % p), (ends[0] - ends[1]) / (2.0 * _HESSIAN_STEP * n))
+        return result
 
     def _set_root(self, hessians: Floats) -> None:
         """Take the inverses of Hessians, shape (n_observations, p, p), as the inverse mass matrices."""
