@@ -116,7 +116,8 @@ def release(
         data: a path, a list of paths, the address of a table, or a pandas, Polars or Arrow table. For a table in
             memory, ``account`` must be stated.
         model: a planned request, or a stated request; see ``plan``.
-        mechanism: a chosen mechanism; if None, the default mechanism.
+        mechanism: a chosen mechanism; if None, the default mechanism: that of the plan or, for a model, that of the
+            account, which may depend on whether the account has a delta.
         ledger: the ledger; if None, the default ledger.
         account: the account that pays; if None, the name of the file without its ending.
         out: the directory of the bundle; if None, ``dpbayes-ID``.
@@ -137,7 +138,7 @@ def release(
     Source: docs/explanation/guarantee.md; docs/reference/ledger.md (what is charged when).
     """
     from dpbayes_cli.base.process_hardening import disable_core_dumps
-    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
+    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_with_defaults
     from dpbayes_cli.workflow.release import release as release_prepared
 
     disable_core_dumps()
@@ -149,8 +150,9 @@ def release(
     location = places[0] if isinstance(places[0], Location) else locate_data(request.spec.source, *map(str, places))
     kept = ledger if isinstance(ledger, Accounts) else Accounts(ledger)
     target = None if out is None else Path(out)
-    options = ReleaseOptions(name, fresh, same_data, open_account, purpose, target, analyst, title)
-    with prepare_as_asked_before(dict(request.stated), request.spec, location, options, kept.ledger) as prepared:
+    as_planned = isinstance(model, PlannedRequest)
+    options = ReleaseOptions(name, fresh, same_data, open_account, purpose, target, analyst, title, as_planned)
+    with prepare_with_defaults(dict(request.stated), request.spec, location, options, kept.ledger) as prepared:
         published = release_prepared(prepared, kept.ledger, say or (lambda _message: None))
     return ReleasedBundle(published.bundle, published.remaining, published.replayed)
 

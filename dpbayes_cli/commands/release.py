@@ -90,7 +90,7 @@ def command(
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
     from dpbayes_cli.bundle.report.validity import prior_outside_bounds
     from dpbayes_cli.workflow.assumed import assumed_values
-    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
+    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_with_defaults
     from dpbayes_cli.workflow.release import release
 
     if release_id is not None and not _RELEASE_NAME.fullmatch(release_id):
@@ -106,7 +106,7 @@ def command(
     spec, location = _read_request(data, spec_path, stated)
     options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst, title)
     ledger = open_ledger(ledger_place)
-    with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
+    with prepare_with_defaults(stated, spec, location, options, ledger) as prepared:
         say_detail(f"ledger: {ledger.location}")
         if stated.get("prior") and (outside := prior_outside_bounds(prepared.model, prepared.policy)):
             print_message(f"warning: {outside}")  # also with -q

@@ -45,6 +45,21 @@ class Ledger(VerifiedChain):
         with self.anchored.reading() as (transaction, _):
             return transaction.find(f"account:{name}")
 
+    def first_delta(self, name: str) -> str | None:
+        """Return the delta with which an account was opened or, failing that, its first one; None if it never had one.
+
+        Unlike the present delta, it never changes.
+        """
+        if not self.storage.exists:
+            return None
+        with self.anchored.reading() as (transaction, state):
+            account = state.accounts.get(name)
+            if account is None or "delta" not in account.budget.total:
+                return None
+            terms = (entry.fields for entry in transaction.find(f"account:{name}"))
+            totals = (each["budget"] for each in terms if each["kind"] in {"open", "amend"})
+            return next((total["delta"] for total in totals if "delta" in total), None)
+
     def open_account(
         self,
         name: str,

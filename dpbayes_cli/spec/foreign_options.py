@@ -54,12 +54,11 @@ def _default_mechanism(model: type[Model], document: Mapping[str, Any]) -> str:
         for key, value in part.items()
         if value is not None
     }
-    if model.former_default:
-        today, before = (_all_read(model, name) for name in (model.default_mechanism, model.former_default))
-        if stated & before - today:
-            return model.former_default
-    states_delta = (PRIVACY, "delta") in stated
-    return model.default_with_delta if states_delta and model.default_with_delta else model.default_mechanism
+    today = _all_read(model, model.default_mechanism)
+    for other in filter(None, (model.former_default, model.default_with_delta)):
+        if stated & _all_read(model, other) - today:
+            return other
+    return model.default_mechanism
 
 
 @lru_cache(maxsize=256)

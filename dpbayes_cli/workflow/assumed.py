@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.bundle.report.prior import prior_values
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import fields_of
 from dpbayes_cli.core.section import Section
+from dpbayes_cli.spec.foreign_options import request_to
+from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.prepare import PreparedRelease
+from dpbayes_cli.workflow.pricing import price
 
 
 def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
@@ -35,8 +39,12 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
             value = "are dropped" if (key, spec.on_invalid) == ("on_invalid", "drop") else getattr(spec, key)
             is_former = prepared.has_former_defaults and value == model.former_default
             texts.append(f"{name} {value}{' (default of an earlier version)' * is_former}")
+            if value == model.default_with_delta:
+                texts[-1] += _beside_default(prepared, stated)
     if "neighbors" not in _section(stated, "privacy"):
         texts.append(f"neighbors {spec.privacy.neighbors}")
+    if "delta" not in _section(stated, "privacy") and spec.stated_delta is not None:
+        texts.append(f"delta {decimal_text(spec.stated_delta)} of the account")
     parameters = prepared.plan.parameters
     texts += [f"{name} {parameters[name]}" for name in ("support", "power_applies_to") if name in parameters]
     if prepared.data.is_delimited:
@@ -50,6 +58,16 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
     if spec.dataset is None:
         texts.append(f"account {prepared.charge.account}")
     return texts
+
+
+def _beside_default(prepared: PreparedRelease, stated: Mapping[str, Any]) -> str:
+    """Return how large the noise is beside that of the default mechanism without a delta, if that has the epsilon."""
+    default = prepared.model.default_mechanism
+    if "epsilon" not in _section(stated, "privacy"):
+        return ""
+    other = price(build_spec(request_to(dict(stated), default))).plan.final_step.noise
+    ratio = (prepared.plan.final_step.noise.variance / other.variance) ** 0.5
+    return f" (the standard deviation of its noise is {ratio:.2g} times that of {default})"
 
 
 def _prior(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:

@@ -50,6 +50,11 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan, n_records: int) ->
             sentences.append(f"Data sets where more than {100 * COMMONEST:g} % of the targets are equal are left out.")
     if planned.plan is not None and planned.plan.note:
         sentences.append(f"{planned.plan.note[:1].upper()}{planned.plan.note[1:]}.")
+    if spec.mechanism == model.default_mechanism and model.default_with_delta:
+        sentences.append(
+            f"If the account has a delta, releases without --mechanism use {model.default_with_delta}; to plan these: "
+            "--delta DELTA."
+        )
     known = planned.plan.all_warnings(model, n_records) if planned.plan else ()
     warnings = [*warnings_of(model, spec.mechanism, expected), *(f"{warning}." for warning in known)]
     sentences += [f"WARNING: {warning}" for warning in warnings]

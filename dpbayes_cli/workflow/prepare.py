@@ -7,13 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.base.version_order import is_before
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.core.columns import has_stand_in
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.registry import mechanism_type, model_type
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -21,7 +21,7 @@ from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.spec.account_name import check_name
-from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.stored_spec import former_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release_data import ReleaseData
@@ -43,6 +43,8 @@ class ReleaseOptions:
         out: the directory of the bundle; if None, ``dpbayes-<id>`` in the working directory.
         analyst: who asks for the release; an account may have a limit for each analyst.
         title: the title of a new bundle; it is no part of the request.
+        as_planned: whether the request was planned and keeps its mechanism; otherwise, a request without a mechanism
+            gets the model's default for the account.
     """
 
     label: str | None = None
@@ -53,6 +55,7 @@ class ReleaseOptions:
     out: Path | None = None
     analyst: str | None = None
     title: str | None = None
+    as_planned: bool = False
 
     def charge(self, spec: ReleaseSpec, location: Location, account: str, guarantee: Guarantee) -> Charge:
         """Return the charge of a release for the ledger."""
@@ -151,13 +154,14 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
     )
 
 
-def prepare_as_asked_before(
+def prepare_with_defaults(
     stated: dict[str, Any], spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledger: Ledger
 ) -> PreparedRelease:
-    """Prepare a release, with the defaults under which the same request was charged before.
+    """Prepare a release, with the defaults under which the same request was charged before, or those of its account.
 
     Versions before 0.4 had other default priors and mechanisms. A release that such a version charged is shown again or
-    finished under its defaults; any other request gets today's defaults.
+    finished under its defaults; any other request gets today's defaults. If the account has a delta, the model's
+    default mechanism may be another one, which has this delta; it is used if the account can pay for it.
 
     Args:
         stated: the request as the user stated it.
@@ -179,7 +183,33 @@ def prepare_as_asked_before(
             if not options.fresh or {guarantee, guarantee.former} & set(costs):
                 return replace(prepared, has_former_defaults=True)
             prepared.data.close()  # at another cost, the ledger would charge a new draw
+    with_delta = None if options.as_planned else _with_delta_of_account(stated, spec, location, options, ledger)
+    if with_delta is not None:
+        prepared = prepare(with_delta, location, options, ledger)
+        try:
+            ledger.preview(prepared.charge)
+        except BudgetError:
+            prepared.data.close()
+        else:
+            return prepared
     return prepare(spec, location, options, ledger)
+
+
+def _with_delta_of_account(
+    stated: dict[str, Any], spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledger: Ledger
+) -> ReleaseSpec | None:
+    """Return the request with the account's first delta, if it states no mechanism and this changes the default.
+
+    None is returned if the request was charged without a delta. An account's first delta never changes: the same
+    command remains the same request.
+    """
+    if "mechanism" in stated or spec.stated_delta is not None or not model_type(spec.model).default_with_delta:
+        return None
+    account = _account(spec, location)
+    delta = ledger.first_delta(account)
+    if delta is None or ledger.charged_before(options.charge(spec, location, account, PureDP())):
+        return None
+    return build_spec({**stated, "privacy": {**stated.get("privacy", {}), "delta": delta}})
 
 
 def _account(spec: ReleaseSpec, location: Location) -> str:
