@@ -70,8 +70,7 @@ class Model(ABC):
     default_mechanism: ClassVar[str] = "laplace"
     """The mechanism for requests that do not name one."""
     default_with_delta: ClassVar[str] = ""
-    """The mechanism for requests that do not name one but state an option that ``default_mechanism`` does not read,
-    such as delta, or whose account has a delta; empty if this is ``default_mechanism``."""
+    """The mechanism for requests that name none, if they or their account state a delta; empty if it is the same."""
     former_default: ClassVar[str] = ""
     """The default mechanism before version 0.4, if it was another one; it is still meant by an option of its own."""
     suggested_for: ClassVar[str] = ""
