@@ -1,4 +1,4 @@
-"""The two JSON schemas, each built and checked once a process."""
+"""The two JSON schemas, each built once a process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ from dpbayes_cli.spec.schema import json_schema
 
 @cache
 def _documents() -> jsonschema.Draft202012Validator:
-    schema = document.json_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+    return jsonschema.Draft202012Validator(document.json_schema())
 
 
 @cache
 def _specs() -> jsonschema.Draft202012Validator:
-    schema = json_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+    return jsonschema.Draft202012Validator(json_schema())
 
 
 def check_document(content: Any) -> None:

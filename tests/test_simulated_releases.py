@@ -190,6 +190,7 @@ def test_an_interval_is_surely_worthless_if_even_the_low_end_of_its_width_is_tha
     assert sure.is_surely_worthless
 
 
+@pytest.mark.usefixtures("short_searches")
 def test_an_answer_of_a_regression_that_is_worth_nothing_is_told_under_the_default_prior() -> None:
     domain = {"target": {"column": "y", "values": ["0", "1"]}, "features": FEATURES}
     stated = {"model": "logistic-regression", "domain": domain}
@@ -197,6 +198,6 @@ def test_an_answer_of_a_regression_that_is_worth_nothing_is_told_under_the_defau
     for epsilon in ("0.02", "3"):
         spec = build_spec({**stated, "privacy": {"epsilon": epsilon, "delta": "1e-6"}})
         simulation = simulation_of(price(spec, 300), 300, 1)
-        expected = Expectation.of(simulation, simulation.run(4))
+        expected = Expectation.of(simulation, simulation.run(2))
         worthless.append([interval.is_worthless for interval in expected.intervals.values()][1:])
     assert worthless == [[True, True], [False, False]]

@@ -42,6 +42,7 @@ NETWORK = {
 }
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_no_file_of_a_bundle_runs_anything(dpbayes: Cli, place: Path) -> None:
     (place / "net.csv").write_text("=x,+y\n=1+1,-a+1\n@b,<script>alert(1)</script>\n")
     (place / "net.yaml").write_text(json.dumps(NETWORK))

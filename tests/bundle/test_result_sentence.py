@@ -203,7 +203,10 @@ def test_a_regression_begins_with_its_clearest_effect_and_wide_ratios_have_digit
     assert f"(50 % interval {rounded(low, high - low)} to {rounded(high, high - low)})" in other_level
 
 
-def test_a_clamped_mean_whose_samples_are_all_at_the_bound_has_no_share_of_noise(dpbayes: Cli) -> None:
+def test_a_clamped_mean_whose_samples_are_all_at_the_bound_has_no_share_of_noise(
+    dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_LENGTHS", 1)
     document = released(dpbayes, "--model normal --column age --lower 0 --upper 120 --eps 1")
     document = with_posterior(document, {"mean": (-5e3, -4e3, -3e3), "variance": (1.0, 2.0, 3.0)})
     samples = np.array([[-5e3, 1.0], [-4e3, 2.0], [-3e3, 3.0]])

@@ -22,9 +22,10 @@ DIGESTS = {
     "logistic-regression": "7e19c5a1735544da", "linear-regression": "bd143515b233cdcf", "hmm": "c9ac936a6507f26d",
     "estimation": "c75e58a14f457694", "adversarial-data": "726b6f526f982559", "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964", "groups": "9ec571a9ed39dc39", "regression-accuracy": "a7be307ff81017dc",
-    "regression-calibration": "bde42f59650a0fd8",
+    "regression-calibration": "81a384b6e5e0a7ee",
     "synthetic": "450898da5f897a78", "benchmark": "4d8ba71d2d9a5af5", "benchmark, whole": "69b2b458da22d536",
     "hmm, whole": "41299aa266651615",
+    "regression-calibration, whole": "bde42f59650a0fd8",
     "renyi-utility, whole": "939803a675ddb692",
 }  # fmt: skip
 PART: dict[str, dict[str, Any]] = {
@@ -32,6 +33,7 @@ PART: dict[str, dict[str, Any]] = {
     "benchmark": {"cases": {name: BENCHMARK["cases"][name] for name in ("coin", "pairs")}},
     "hmm": {"states": ["1"], "epsilon": ["1"]},
     "linear-regression": {"epsilon": ["1"], "prior_variance": ["1"]},
+    "regression-calibration": {"trials": "2"},
     "renyi-utility": {"epsilon": ["0.1"], "orders": ["2"]},
 }
 """What the fast tests compute of studies that take more than a second."""

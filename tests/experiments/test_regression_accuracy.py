@@ -41,7 +41,7 @@ def test_without_noise_the_posterior_is_that_of_the_exact_records(records: Path)
     step = plan_release("noisy-newton", model, DROPPED, len(codes), **cost).final_step
     rng = np.random.default_rng(1)
     seen = regression_accuracy.release_derivatives(step, codes, rng)
-    draws = draw_roughly(seen, 2000, rng)
+    draws = draw_roughly(seen, 600, rng)
     x = model.design.rows(codes[:, :-1])
     exact = regression_accuracy.exact_coefficients(model, codes)
     weight = expit(x @ exact) * (1.0 - expit(x @ exact))

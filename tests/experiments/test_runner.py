@@ -117,7 +117,7 @@ def test_an_interruption_does_not_wait_for_the_workers(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         while not (tmp_path / "out" / "cells").exists():
             time.sleep(0.1)
-        time.sleep(4.0)
+        time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         _, says = process.communicate(timeout=20)
     assert process.returncode == 130

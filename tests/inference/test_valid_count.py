@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -55,14 +56,14 @@ def test_the_number_has_a_uniform_prior_up_to_the_public_number(law: NoiseLaw, o
 @pytest.mark.parametrize("law", LAWS)
 def test_of_several_tables_the_one_with_the_fewest_records_counts(law: NoiseLaw) -> None:
     n, observed = 25, ((9, 8), (20, 3), (10, 12))
-    mass = [sum_mass(law, 2, sum(each) - np.arange(n + 1)) for each in observed]
+    mass = [sum_mass(law, 2, sum(each) - np.arange(n + 1)).tolist() for each in observed]
     weight = np.zeros(n + 1)
     for numbers in itertools.product(range(n + 1), repeat=3):
-        likelihood = np.prod([each[m] for each, m in zip(mass, numbers, strict=True)])
+        likelihood = math.prod(each[m] for each, m in zip(mass, numbers, strict=True))
         fewest = min(numbers)  # it is uniform; each other number is n, or uniform from there to n
         for holder in (k for k in range(3) if numbers[k] == fewest):
             others = [m for k, m in enumerate(numbers) if k != holder]
-            weight[fewest] += likelihood * np.prod([0.5 * (m == n) + 0.5 / (n + 1.0 - fewest) for m in others])
+            weight[fewest] += likelihood * math.prod(0.5 * (m == n) + 0.5 / (n + 1.0 - fewest) for m in others)
     tables = tuple(
         NoisyTable(np.ones((1, 2)), np.ones(1), np.array([each], dtype=np.float64), law, RecordCount("at-most", n))
         for each in observed
@@ -82,17 +83,17 @@ def test_noise_that_hides_everything_leaves_the_prior() -> None:
     ("law", "all_valid"), [*((law, False) for law in (*LAWS, DiscreteLaplace(3000.0))), *((law, True) for law in LAWS)]
 )
 def test_the_interval_covers_the_number_as_often_as_it_states(law: NoiseLaw, all_valid: bool) -> None:
-    """1,000 intervals of at least 90 % cover below 87 % with probability 0.001.
+    """400 intervals of at least 90 % cover below 85 % with probability 0.001.
 
     Numbers are drawn from the prior, or all records are valid: then a central interval would never cover.
     """
     rng, n = np.random.default_rng(7), 2000
-    covered, truths = 0, np.full(1000, n) if all_valid else rng.integers(0, n + 1, 1000)
-    for true, noise in zip(truths, law.simulate(rng, (1000, 2)), strict=True):
+    covered, truths = 0, np.full(400, n) if all_valid else rng.integers(0, n + 1, 400)
+    for true, noise in zip(truths, law.simulate(rng, (400, 2)), strict=True):
         summary = of_counts((int(true + noise[0]), int(noise[1])), law, RecordCount("at-most", n))
         assert summary is not None
         covered += (summary.q05 < true if all_valid else summary.q05 <= true) and true <= summary.q95
-    assert covered >= 0.87 * 1000
+    assert covered >= 0.85 * 400
 
 
 def test_a_private_number_of_records_has_no_upper_limit() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -48,13 +48,20 @@ def request(epsilon: str, draws: int = 1) -> dict[str, Any]:
     return plan_arguments(policy, Decimal(epsilon), n_records=N, draws=draws)
 
 
+@dataclass(frozen=True, eq=False)
+class RowLaw:
+    """The law of a row; the hash of large fractions takes long, so that caches know it by its identity."""
+
+    shares: tuple[Fraction, ...]
+
+
 @lru_cache(maxsize=4096)
-def row_law(law: SimplexSampler, counts: tuple[int, ...]) -> tuple[Fraction, ...]:
+def row_law(law: SimplexSampler, counts: tuple[int, ...]) -> RowLaw:
     lattice, cover = law.lattice(counts), law.cover
-    return tuple(probability(lattice, [k + cover.least for k in point]) for point in cover.points().tolist())
+    return RowLaw(tuple(probability(lattice, [k + cover.least for k in point]) for point in cover.points().tolist()))
 
 
-def laws_of(sampler: DagSampler, values: tuple[int, ...]) -> list[tuple[Fraction, ...]]:
+def laws_of(sampler: DagSampler, values: tuple[int, ...]) -> list[RowLaw]:
     laws, first = [], 0
     for law, rows, width in zip(sampler.laws, sampler.rows, sampler.widths, strict=True):
         row = law.law if isinstance(law, SharesEstimate) else require_type(law, SimplexSampler)
@@ -65,9 +72,9 @@ def laws_of(sampler: DagSampler, values: tuple[int, ...]) -> list[tuple[Fraction
 
 
 @lru_cache(maxsize=4096)
-def extremes(left: tuple[Fraction, ...], right: tuple[Fraction, ...]) -> tuple[Decimal, Decimal]:
+def extremes(left: RowLaw, right: RowLaw) -> tuple[Decimal, Decimal]:
     """The ends of the log ratio of two laws, in 60 digits."""
-    ratios = [a / b for a, b in zip(left, right, strict=True)]
+    ratios = [a / b for a, b in zip(left.shares, right.shares, strict=True)]
     low, high = (
         EXACT.ln(EXACT.divide(Decimal(r.numerator), Decimal(r.denominator))) for r in (min(ratios), max(ratios))
     )
@@ -75,8 +82,8 @@ def extremes(left: tuple[Fraction, ...], right: tuple[Fraction, ...]) -> tuple[D
 
 
 @lru_cache(maxsize=4096)
-def divergence(left: tuple[Fraction, ...], right: tuple[Fraction, ...], order: float) -> float:
-    p, q = (np.array([float(share) for share in law]) for law in (left, right))
+def divergence(left: RowLaw, right: RowLaw, order: float) -> float:
+    p, q = (np.array([float(share) for share in law.shares]) for law in (left, right))
     return float(np.log((p**order * q ** (1.0 - order)).sum()) / (order - 1.0))
 
 
@@ -90,7 +97,7 @@ def neighbors(model: DiscreteBayesNet, sampler: DagSampler) -> Iterator[list[Any
             for record in records
         }
         for one, other in itertools.permutations(records, 2):
-            yield [(a, b) for a, b in zip(log_laws[one], log_laws[other], strict=True) if a != b]
+            yield [(a, b) for a, b in zip(log_laws[one], log_laws[other], strict=True) if a.shares != b.shares]
 
 
 def worst(neighboring: list[list[Any]]) -> tuple[Decimal, Decimal]:
@@ -144,7 +151,7 @@ def test_draws_follow_the_laws_row_by_row() -> None:
     assert [drawn.shape[1], *model.compared] == [14, *range(0, 14, 2)]
     assert sampler.moments(values) == moments[0]
     for row, law in enumerate(laws_of(sampler, values)):
-        mass = np.array([float(p) for p in law])
+        mass = np.array([float(p) for p in law.shares])
         assert np.abs(drawn[:, 2 * row : 2 * row + 2].sum(axis=1) - 1.0).max() < 1e-12
         grid = np.arange(len(mass))
         mean, sd = float(mass @ grid), float(np.sqrt(mass @ (grid - mass @ grid) ** 2))

@@ -31,6 +31,7 @@ from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.conftest import often
 from tests.mechanisms.chains import (
     COMPLETE,
     all_states,
@@ -189,11 +190,11 @@ def test_updates_are_drawn_from_their_laws(model: LatentVariables) -> None:
     sites = chain.structure.sites(evidence_of(model, records))
     (_, point) = points_of(chain, 2)
     k = chain.structure.n_states
-    drawn = [chain.update_states(point, sites, power) for _ in range(1500)]
+    drawn = [chain.update_states(point, sites, power) for _ in range(800)]
     index = np.array(drawn) @ k ** np.arange(3, -1, -1)
     assert_follows(index, np.arange(k**4), np.exp(state_log_law(chain, point, sites, power)))
     rows = [list(row) for row in rows_of(chain.covers[0])]
-    pairs = [chain.update_emissions(point.states, sites, power)[0].tolist() for _ in range(800)]
+    pairs = [chain.update_emissions(point.states, sites, power)[0].tolist() for _ in range(400)]
     law = np.exp(emission_log_law(chain, point.states, sites, power)).reshape(len(rows) ** 2, -1).sum(axis=1)
     assert_follows([rows.index(one) * len(rows) + rows.index(other) for one, other in pairs], np.arange(len(law)), law)
 
@@ -289,7 +290,7 @@ WALKS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
 ]
 
 
-@pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])
+@pytest.mark.parametrize("power_applies_to", often(["likelihood", "joint"], 2))
 @pytest.mark.parametrize(("model", "support"), WALKS, ids=["coin", "poisson", "geometric"])
 def test_no_step_of_a_walk_exceeds_its_cost(
     model: OneParameterFamily, support: tuple[float, float], power_applies_to: Any

@@ -80,9 +80,11 @@ def test_the_range_is_never_exceeded_and_attained(features: int, low: Any, high:
         height = lines[:, 0] + sum(lines[:, j + 1] * x[j] for j in range(features))
         assert low <= min(height) <= max(height) <= high
         log_likelihoods.append(-((height - y) ** 2) / (2 * variance))
-    ranges = [max(a - b) - min(a - b) for a, b in itertools.combinations(log_likelihoods, 2)]
-    assert max(ranges) == cover.spread(variance)
-    assert max(max(a) - min(a) for a in log_likelihoods) <= cover.spread(variance) / 2  # a record against none
+    unit = math.lcm(*(value.denominator for each in log_likelihoods for value in each))
+    whole = [np.array([int(value * unit) for value in each], dtype=object) for each in log_likelihoods]
+    widest = max(max(a - b) - min(a - b) for a, b in itertools.combinations(whole, 2))
+    assert Fraction(widest, unit) == cover.spread(variance)
+    assert Fraction(max(max(a) - min(a) for a in whole), unit) <= cover.spread(variance) / 2  # a record against none
 
 
 @pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])

@@ -7,6 +7,7 @@ import json
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,12 @@ def rows_of(
     return DerivativeRows(design=full, target=target, loss=loss, prior=prior, policy=policy)
 
 
+@pytest.fixture
+def tables_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute the tables of a point, which do not depend on records, once for all data sets."""
+    monkeypatch.setattr(DerivativeRows, "tables", cache(DerivativeRows.tables))
+
+
 def held(rows: DerivativeRows, *blocks: Integers) -> DerivativeMatrix:
     matrix = rows.hold(0)
     for block in blocks:
@@ -78,6 +85,7 @@ def random_codes(n: int, seed: int, *sizes: int) -> Integers:
 @pytest.mark.parametrize(
     ("norm", "loss"), often([(0.7, LOSSES[0]), (None, LOSSES[0]), (None, LOSSES[2])], 2, several=True)
 )
+@pytest.mark.usefixtures("tables_once")
 def test_a_records_integers_depend_on_the_record_alone(sparse: bool, norm: float | None, loss: CurvedLoss) -> None:
     wide = Column("w", tuple(map(str, range(40)))) if sparse else TEXT
     rows = rows_of(NUMBER, wide, norm=norm, loss=loss)
@@ -108,6 +116,7 @@ def test_released_derivatives_are_those_of_the_log_likelihood(loss: CurvedLoss) 
 
 @pytest.mark.parametrize("policy", [REPLACE, ADD, RecordPolicy(Neighbors.REPLACE_ONE, contributions=3)])
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.usefixtures("tables_once")
 def test_sensitivities_hold_for_all_neighbors_and_are_attained(policy: RecordPolicy, loss: CurvedLoss) -> None:
     """Without an intercept, the rows (1, 1) and (1, -1) are orthogonal, and attain the bound of the Hessian."""
     other = NumericColumn("v", 0.0, 1.0, 2)

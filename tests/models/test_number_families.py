@@ -84,8 +84,10 @@ def test_moments_of_counted_records_are_those_of_all_records_divided_by_the_coun
 
 @pytest.mark.parametrize(
     ("mean", "sd"),
-    [(0.0, 0.01), (0.0, 100.0), (0.3, 0.1), (0.3, 0.6), (-0.95, 0.4), (-0.95, 100.0), (1.0, 0.01), (1.0, 3.0),
-     (-1.3, 0.1), (-1.3, 0.6), (3.0, 0.4), (3.0, 3.0)],
+    often([
+        (0.0, 0.01), (0.0, 100.0), (0.3, 0.6), (0.3, 0.1), (-0.95, 100.0), (-0.95, 0.4), (1.0, 3.0), (1.0, 0.01),
+        (-1.3, 0.1), (-1.3, 0.6), (3.0, 0.4), (3.0, 3.0),
+    ], 2, several=True),
 )  # fmt: skip
 def test_moments_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) -> None:
     with mpmath.workdps(20):
@@ -96,7 +98,7 @@ def test_moments_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) 
 
 
 @pytest.mark.parametrize(
-    ("mean", "sd"), often([(0.3, 0.5), (-1.4, 0.3), (4.0, 1.0), (0.0, 20.0), (0.9, 0.05)], 2, several=True)
+    ("mean", "sd"), often([(0.3, 0.5), (-1.4, 0.3), (4.0, 1.0), (0.0, 20.0), (0.9, 0.05)], 3, several=True)
 )
 def test_transforms_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) -> None:
     frequencies = np.array([[0.0, 0.5, -3.0, 25.0, 2.0 - 1.5j, 30.0 + 2.0j]])

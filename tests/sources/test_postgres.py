@@ -66,7 +66,7 @@ def source(server: Server, database: str, asked: Asked, table: str = "texts") ->
     return PostgresSource(parse_table_address(f"{server.url(database)}/{table}"), bound(asked), asked.marks)
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
 def test_postgres_agrees_with_the_embedded_reader(every: int, postgres: Server, database: str, tmp_path: Path) -> None:
     rows = random_rows(1, 100)
     fill(postgres, database, rows)

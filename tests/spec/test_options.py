@@ -130,6 +130,7 @@ def check_page(shown: str) -> None:
 def test_the_template_of_every_pair_is_a_valid_spec_with_a_cost() -> None:
     """It is also valid under the JSON Schema of its pair, which editors use."""
     schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
     named = {
         (each["properties"]["model"]["enum"][0], each["properties"]["mechanism"]["enum"][0]): name
         for name, each in schema["$defs"].items()

@@ -109,7 +109,7 @@ def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, s
         edgecolor=color,
         linewidth=2.0 if marked else 0.9,
     )
-    panel.add_patch(shape)
+    panel.add_artist(shape)  # the limits are set
     for words, share, size, ink in ((label[0], 0.36, _FONT, INK), (label[1], 0.76, _SMALL, QUIET)):
         draw_text(panel, (x, top - share * _HEIGHT), words, size, ink)
 
@@ -141,7 +141,7 @@ def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, e
     path = Path(
         [start, (start[0], middle), (end[0], middle), end], [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
     )
-    panel.add_patch(PathPatch(path, facecolor="none", edgecolor=QUIET, linewidth=0.8))
+    panel.add_artist(PathPatch(path, facecolor="none", edgecolor=QUIET, linewidth=0.8))
 
 
 def _caption(names: Sequence[str], parents: Sequence[Sequence[int]], shown: Sequence[int], target: int | None) -> str:

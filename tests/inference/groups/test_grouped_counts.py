@@ -53,7 +53,7 @@ def test_groups_given_hyperparameters_agree_with_enumeration(noise: NoiseLaw) ->
 def test_three_groups_of_up_to_six_records_have_the_enumerated_posterior() -> None:
     """The total variation distance is below 1e-4, jointly for hyperparameters on a grid and 26 bins of theta."""
     noise, thresholds = NOISES[0], np.linspace(0.02, 0.98, 25)
-    axes = [-1.5, 0.0, 1.5], [-3.0, -1.0, 1.0], [0.5, 1.5, 2.0], [-0.5, 1.0]
+    axes = [-1.5, 1.0], [-3.0, 0.5], [0.5, 2.0], [-0.5, 1.0]
     points = np.array(list(itertools.product(*axes)))
     logs, _, _, cdfs = enumerate_groups(OBSERVED, noise, points, thresholds, 40)
     pairs, prior = noisy_pairs(OBSERVED, (component_noise(noise, 1),) * 2), BinaryPrior(1.0, 1.0, True)
@@ -153,8 +153,8 @@ def test_draws_given_hyperparameters_follow_the_exact_law() -> None:
     noise, rng = NOISES[0], np.random.default_rng(7)
     pairs = noisy_pairs(OBSERVED, (component_noise(noise, 1),) * 2)
     law = BinaryPrior(1.0, 1.0, True).law(np.array([[0.3, -2.0, 1.5, 0.7]]))
-    draws = np.stack([draw_probabilities(pairs, law, rng) for _ in range(1000)])
-    grid = np.linspace(0.001, 0.999, 300)
+    draws = np.stack([draw_probabilities(pairs, law, rng) for _ in range(500)])
+    grid = np.linspace(0.001, 0.999, 120)
     _, _, _, cdfs = enumerate_groups(OBSERVED, noise, np.array([[0.3, -2.0, 1.5, 0.7]]), grid, 60)
     for g in range(len(OBSERVED)):
         assert_uniform(np.interp(draws[:, g], grid, cdfs[0, g]))

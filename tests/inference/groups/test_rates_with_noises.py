@@ -31,16 +31,16 @@ def simulated(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray,
 
 
 def test_equal_noise_gives_the_posterior_of_groups() -> None:
-    _, observed, _ = simulated(60, np.random.default_rng(31))
+    _, observed, _ = simulated(20, np.random.default_rng(31))
     law = DiscreteLaplace(3.0)
     groups = NoisyGroups(GroupedCounts((1.0, 1.0)), observed, law)
     expected = infer_groups(groups, "partial", 500, np.random.default_rng(1))
     posterior = infer_rates_with_noises(
-        observed, [(law, law)], np.zeros(60, dtype=np.int64), 500, np.random.default_rng(1)
+        observed, [(law, law)], np.zeros(20, dtype=np.int64), 500, np.random.default_rng(1)
     )
     np.testing.assert_allclose(posterior.means, expected.means)
     np.testing.assert_allclose(posterior.draws, expected.draws)
-    assert posterior.draw(7, np.random.default_rng(2)).shape == (7, 60, 1)
+    assert posterior.draw(7, np.random.default_rng(2)).shape == (7, 20, 1)
 
 
 @pytest.mark.parametrize("repeats", [pytest.param(20, marks=[pytest.mark.slow, pytest.mark.calibration])])
