@@ -90,9 +90,13 @@ def n_sentences(module: ast.Module) -> int:
 def classes(trees: dict[Path, ast.Module]) -> dict[str, list[Path]]:
     places = defaultdict(list)
     for path, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(path)
+        holders: list[ast.AST] = [tree]
+        for holder in holders:
+            for node in ast.iter_child_nodes(holder):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(path)
+                if isinstance(node, ast.stmt):  # no expression holds a class
+                    holders.append(node)
     return places
 
 

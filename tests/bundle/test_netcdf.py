@@ -60,9 +60,7 @@ def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:
     assert "samples.nc" in Path("out/report.md").read_text()
 
 
-def test_netcdf_keeps_markov_chains_whole(
-    dpbayes: Cli, only_chains: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_netcdf_keeps_markov_chains_whole(dpbayes: Cli, only_chains: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_LENGTHS", 1)
     easy = ["--samples", "600", "--prior", "concentration=20", "--on-invalid", "impute:0"]
     assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, *NETCDF, *easy).code == 0

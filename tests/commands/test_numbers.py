@@ -101,6 +101,8 @@ def test_a_chain_says_how_far_it_is_from_the_exact_posterior(dpbayes: Cli, bodie
 def test_chains_that_are_too_short_are_continued_free(
     dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in ("chains", "convergence"):
+        monkeypatch.setattr(f"dpbayes_cli.inference.{module}.required_draws", lambda *_: 1000.0)
     monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_LENGTHS", 1)
     release(dpbayes, bodies, spec_of("normal")).exits(0)
     (warning,) = json.loads(Path("out/release.json").read_text())["inference"]["warnings"]

@@ -7,6 +7,7 @@ fail where noise matters, which shows that the test can see a miscalibration. Lo
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from scipy.special import betainc
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.noisy_observation import NoisyCounts
+from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import CountAt
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
@@ -41,6 +43,17 @@ MODELS: dict[str, BetaBernoulli | DirichletCategorical] = {
 CELLS = [(m, c, n, e) for m in MODELS for c in (True, False) for n in SIZES for e in EPSILONS]
 
 
+@cache
+def step_of(model: BetaBernoulli | DirichletCategorical, policy: RecordPolicy, epsilon: str, rho: str) -> Step:
+    """Plan a release at a cost of epsilon, or of rho."""
+    plan = (
+        plan_of(Gaussian(), model, policy, rho=Decimal(rho))
+        if rho
+        else plan_of(Laplace(), model, policy, Decimal(epsilon))
+    )
+    return plan.final_step
+
+
 def simulate(
     model: BetaBernoulli | DirichletCategorical,
     complete: bool,
@@ -58,12 +71,7 @@ def simulate(
         policy = RecordPolicy(Neighbors.ADD_REMOVE)
     else:
         policy = RecordPolicy(Neighbors.REPLACE_ONE, model.columns[0].levels[-1] if complete else None)
-    plan = (
-        plan_of(Gaussian(), model, policy, rho=Decimal(rho))
-        if rho
-        else plan_of(Laplace(), model, policy, Decimal(epsilon))
-    )
-    (step,) = plan.steps
+    step = step_of(model, policy, epsilon, rho)
     blank = model.observation(policy, [0] * len(step.statistic.names), step.noise, n)
     theta = rng.dirichlet(blank.concentration)
     most = 20 * int(step.noise.scale) + 200 if n is None else n

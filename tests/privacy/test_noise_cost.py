@@ -43,14 +43,14 @@ def closed(shift: int, order: float, scale: float) -> mpmath.mpf:
 
 
 def test_the_divergence_is_that_of_exact_arithmetic_and_its_decimal_is_never_below() -> None:
-    """2,000 points over all orders, nine decades of scales and shifts up to a thousand scales."""
+    """800 points over all orders, nine decades of scales and shifts up to a thousand scales."""
     rng = np.random.default_rng(1)
     with mpmath.workdps(60):
-        for i in range(2000):
+        for i in range(800):
             order, scale = 1.0 + 10.0 ** rng.uniform(-1, 3.01), 10.0 ** rng.uniform(-2, 7)
             shift = max(1, min(int(10.0 ** rng.uniform(0, 8)), int(700.0 * scale)))
             true = closed(shift, order, scale)
-            if i < 200 and shift <= 100:
+            if i < 80 and shift <= 100:
                 assert abs(series(shift, order, scale) / true - 1) < 1e-25
             assert abs(laplace_rdp(shift, order, scale) / true - 1) < 1e-12
             if order <= 1024.0 and shift / scale < 500.0:

@@ -93,7 +93,7 @@ def check_odd_file(seed: int, n_lines: int, place: Path) -> None:
             assert column_codes == [codes[text] for text in texts], column.role
 
 
-@pytest.mark.parametrize("seed", often(range(6), 2))
+@pytest.mark.parametrize("seed", often(range(6), 3))
 def test_odd_lines_agree_with_the_reference(seed: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK", random.Random(seed).choice([50, 5000, 1 << 18]))
     check_odd_file(seed, 200, place)
@@ -139,12 +139,12 @@ def test_decimals_are_the_nearest_doubles(place: Path) -> None:
     rng = random.Random(2)
     cells = ["9007199254740993", "9007199254740992", "0.9007199254740993", "1.", ".1", "-.1", "+0.30", "-0", "00.10",
              "1..2", "1.2.3", "12345678.12345678", "1234567812345678", "+-1", "1-", "8+8"]  # fmt: skip
-    for _ in range(20_000):
+    for _ in range(8_000):
         digits = "".join(rng.choices("0123456789", k=rng.randint(1, 25)))
         at = rng.randrange(len(digits) + 1)
         cells.append(rng.choice(["", "", "-", "+"]) + rng.choice([digits, f"{digits[:at]}.{digits[at:]}"]))
-    cells += [f"0.{rng.randrange(10**18):018d}" for _ in range(20_000)]  # some lie near the middle of two doubles
-    cells += [repr(rng.random() * 10.0 ** rng.randint(-6, 15)) for _ in range(20_000)]
+    cells += [f"0.{rng.randrange(10**18):018d}" for _ in range(8_000)]  # some lie near the middle of two doubles
+    cells += [repr(rng.random() * 10.0 ** rng.randint(-6, 15)) for _ in range(8_000)]
     cells += [f"{(2 * rng.getrandbits(52) + 1) / 2:.1f}" for _ in range(100)]  # between two doubles, if beyond 2^53
     cells += [str((1 << 53) + 2 * rng.getrandbits(50) + 1) for _ in range(1000)]
     path = place / "f.csv"

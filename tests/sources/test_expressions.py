@@ -42,7 +42,7 @@ class ByExpressions(EngineSource):
         return rows
 
 
-@pytest.mark.parametrize("number", often(range(len(all_requests())), 8))
+@pytest.mark.parametrize("number", often(range(len(all_requests())), 5))
 def test_expressions_agree_with_the_embedded_reader(number: int, tmp_path: Path) -> None:
     asked = all_requests()[number]
     path = written(tmp_path / "rows.parquet", random_rows(number, 300))
