@@ -20,6 +20,7 @@ from dpbayes_cli.workflow.prepare import ReleaseOptions
 from tests.conftest import Cli
 
 MEAN = ["--model", "normal-mean", "--lower", "20", "--upper", "100", "--variance", "100", "--eps", "1"]
+NAIVE = ["--inference", "naive"]  # where the posterior does not matter
 FORMER = ["--prior", "mean=0,variance=1", "--count-prior", "uniform"]
 """The default of version 1: a request that states it has the id that a request without a prior had."""
 AGES = {"lower": 20, "upper": 100}
@@ -122,22 +123,22 @@ def test_what_the_former_mechanism_released_is_shown_again(dpbayes: Cli, place: 
 
 
 def test_a_prior_that_was_stated_to_this_version_is_no_default(dpbayes: Cli, ages: Path) -> None:
-    assert dpbayes("release", ages, *MEAN, *FORMER, "--out", "before").code == 0
-    dpbayes("release", ages, *MEAN, "--out", "again").exits(
+    assert dpbayes("release", ages, *MEAN, *NAIVE, *FORMER, "--out", "before").code == 0
+    dpbayes("release", ages, *MEAN, *NAIVE, "--out", "again").exits(
         5, "another prior, method or number of samples costs nothing"
     )
-    fresh = dpbayes("release", ages, *MEAN, "--fresh", "--out", "fresh")
+    fresh = dpbayes("release", ages, *MEAN, *NAIVE, "--fresh", "--out", "fresh")
     assert "prior margin 0.02 (default)" in fresh.err
 
 
 def test_labels_and_today_come_first(dpbayes: Cli, ages: Path, earlier: Earlier) -> None:
     label = ["--release-id", "monthly"]
     with earlier():
-        dpbayes("release", ages, *MEAN, *FORMER, *label, "--out", "before")
-    assert dpbayes("release", ages, *MEAN, *label, "--out", "again", "--json").json["replayed"]
-    today = dpbayes("release", ages, *MEAN, "--out", "today", "--json").json
+        dpbayes("release", ages, *MEAN, *NAIVE, *FORMER, *label, "--out", "before")
+    assert dpbayes("release", ages, *MEAN, *NAIVE, *label, "--out", "again", "--json").json["replayed"]
+    today = dpbayes("release", ages, *MEAN, *NAIVE, "--out", "today", "--json").json
     assert not today["replayed"]
-    assert dpbayes("release", ages, *MEAN, "--out", "t2", "--json").json["release_id"] == today["release_id"]
+    assert dpbayes("release", ages, *MEAN, *NAIVE, "--out", "t2", "--json").json["release_id"] == today["release_id"]
 
 
 def test_what_was_charged_under_the_former_default_is_finished_for_nothing(
