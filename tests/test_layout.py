@@ -95,7 +95,7 @@ def classes(trees: dict[Path, ast.Module]) -> dict[str, list[Path]]:
             for node in ast.iter_child_nodes(holder):
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(path)
-                if isinstance(node, ast.stmt):  # no expression holds a class
+                if not isinstance(node, ast.expr):  # none holds a class
                     holders.append(node)
     return places
 

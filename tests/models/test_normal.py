@@ -94,7 +94,7 @@ def test_recorded_numbers_are_released_alone_and_by_group_and_a_normal_law_of_gr
     dpbayes: Cli, place: Path
 ) -> None:
     rows = "\n".join(
-        f"{ward},{int(k)}" for ward, k in zip("ab" * 100, skewed(200, np.random.default_rng(2)), strict=True)
+        f"{ward},{int(k)}" for ward, k in zip("ab" * 400, skewed(800, np.random.default_rng(2)), strict=True)
     )
     (place / "visits.csv").write_text(f"ward,visits\n{rows}\n")
     asked = ("release", "visits.csv", "--model", "normal", "--column", "visits", "--lower", "0", "--upper", "50")
