@@ -59,12 +59,11 @@ def brute_force(scale: float, shift: tuple[int, ...], *places: float) -> Floats:
     for change in shift:
         here = np.multiply.outer(here, np.exp(law.log_pmf(z)))
         there = np.multiply.outer(there, np.exp(law.log_pmf(z - change)))
-    here, there = here.ravel(), there.ravel()
-    ratios = there / here
+    ratios = (there / here).ravel()
     order = np.argsort(ratios)
     n_lost = np.searchsorted(ratios[order], np.exp(np.negative(places)))  # the outcomes with larger losses
-    here, there = (np.append(0.0, np.cumsum(each[order]))[n_lost] for each in (here, there))
-    return np.asarray(np.maximum(0.0, here - np.exp(places) * there))
+    mass, other = (np.append(0.0, np.cumsum(each.ravel()[order]))[n_lost] for each in (here, there))
+    return np.asarray(np.maximum(0.0, mass - np.exp(places) * other))
 
 
 @pytest.mark.parametrize(
