@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.regression_moments import RegressionMoments
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_LARGE_NOISE, _UNKNOWN_RECORDS = 0.01, 1000
-"""Inference warns if the noise on a mean square of a scaled number is larger; if the number of records is unknown, it
-assumes this one."""
-_FEW_SLOPES, _MANY_SLOPES = 10, 20
-"""Intervals may be too wide with at most so many slopes, and too narrow with more than so many."""
+_INTERVALS = (
+    (0.01, 1, 10, "a little too wide: 94 % (5) and 93 % (10 features)"),
+    (0.01, 21, MAX_FEATURES, "too narrow: 86 % (30 features)"),
+    (0.001, 4, MAX_FEATURES, "too narrow if correlations of features are about 0.9: 85 % (5) and 79 % (10 features)"),
+)
+"""How intervals may be, from which noise on a mean square of a scaled number on, and for how many slopes."""
 _TARGET = {"column": "y", "lower": 0.0, "upper": 2.5}
 _FEATURE = {"lower": -1.0, "upper": 3.0}
 
@@ -167,7 +168,7 @@ class LinearRegression(JointNormal, NormalRegression):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         columns = require_type(domain, LinearRegressionDomain)
-        stated_prior = require_type(cls.complete_prior(domain, prior), LinearRegressionPrior)
+        stated = require_type(cls.complete_prior(domain, prior), LinearRegressionPrior)
         target, features = columns.target, dict(sorted(columns.features.items()))
         texts = tuple(Column(name, part.values, part.impute) for name, part in features.items() if part.values)
         if target.column in features:
@@ -195,16 +196,15 @@ class LinearRegression(JointNormal, NormalRegression):
                 f"numbers and values of texts make {len(bounds) - 1} slopes, expected at most {MAX_FEATURES}",
                 where="domain.features",
             )
-        by_column = prior_by_column(bounds, stated_prior.mean, stated_prior.deviation)
+        by_column = prior_by_column(bounds, stated.mean, stated.deviation)
         for name, low, high in bounds:
-            if stated_prior.deviation.get(name, high - low) * STEPS < high - low:
+            if stated.deviation.get(name, high - low) * STEPS < high - low:
                 raise SpecError(
                     f"the prior deviation of {name!r} must be at least its grid step, {(high - low) / STEPS:g}",
                     where="prior.deviation",
                 )
-        strengths = stated_prior.slope_strength or 0.1, stated_prior.variance_strength or 0.2
-        strength = stated_prior.strength or 1.0
-        return cls(bounds, *by_column, strength, *strengths, columns.variance, stated_prior.spread, texts)
+        strengths = stated.strength or 1.0, stated.slope_strength or 0.1, stated.variance_strength or 0.2
+        return cls(bounds, *by_column, *strengths, columns.variance, stated.spread, texts)
 
     @property
     def columns(self) -> tuple[AnyColumn, ...]:
@@ -227,14 +227,14 @@ class LinearRegression(JointNormal, NormalRegression):
         return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
 
     def known_miscalibration(self, noise: "NoiseLaw", n_records: int | None) -> tuple[str, ...]:
-        """Return a warning about the intervals of slopes, if noise is large and the prior the default."""
-        slopes, relative = len(self.bounds) - 1, noise.variance**0.5 / ((n_records or _UNKNOWN_RECORDS) * STEPS**2)
-        if self.spread is None or relative < _LARGE_NOISE or _FEW_SLOPES < slopes <= _MANY_SLOPES:
+        """Return a warning about intervals of slopes under the default prior; an unknown number of records is 1,000."""
+        slopes, relative = len(self.bounds) - 1, noise.variance**0.5 / ((n_records or 1000) * STEPS**2)
+        found = [how for least, few, many, how in _INTERVALS if relative >= least and few <= slopes <= many]
+        if self.spread is None or not found:
             return ()
-        how = "too narrow: 86 % (30" if slopes > _MANY_SLOPES else "a little too wide: 94 % (5 features) and 93 % (10"
         return (
-            f"beside this noise, 90 % intervals of slopes may be {how} features) of the true coefficients were covered "
-            "in simulations from the default prior (250 to 20,000 records, epsilon 0.5 to 3, delta 1e-6)",
+            f"beside this noise, 90 % intervals of slopes may be {', or '.join(found)} of the true coefficients were "
+            "covered in simulations from the default prior (250 to 20,000 records, epsilon 0.5 to 3, delta 1e-6)",
         )
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:

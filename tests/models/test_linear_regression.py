@@ -240,13 +240,24 @@ def test_texts_become_indicators_of_all_values_but_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("features", "told"), [("abcde", "too wide"), ("abcdefghijklmnop", ""), (range(30), "too narrow")]
+    ("features", "records", "told"),
+    [
+        ("ab", 1000, ["too wide"]),
+        ("ab", 20_000, []),
+        ("abcde", 1000, ["too wide", "correlations"]),
+        ("abcde", 20_000, ["correlations"]),
+        ("abcdefghijklmnop", 1000, ["correlations"]),
+        (range(30), 1000, ["too narrow: 86 %", "correlations"]),
+        (range(30), 500_000, []),
+    ],
 )
-def test_a_warning_tells_how_wide_intervals_are_beside_large_noise(features: Iterable[object], told: str) -> None:
+def test_a_warning_tells_how_wide_intervals_are_beside_noise(
+    features: Iterable[object], records: int, told: list[str]
+) -> None:
     subject = built({"target": {"column": "y", **BOUNDS}, "features": dict.fromkeys(map(str, features), BOUNDS)})
     noise = noise_of(subject, policy_of(subject, True), "0.018", gaussian=True)
-    assert [told in each for each in subject.known_miscalibration(noise, 1000)] == [True] * bool(told)
-    assert subject.known_miscalibration(noise, 500_000) == ()
+    warnings = " ".join(subject.known_miscalibration(noise, records))
+    assert [part for part in ("too wide", "too narrow: 86 %", "correlations") if part in warnings] == told
 
 
 def features_of(kind: str, n: int, d: int, rng: np.random.Generator) -> Floats:
