@@ -226,7 +226,9 @@ def models_page() -> str:
     models = [model_type(name) for name in model_names()]
     serving = {
         model.name: ", ".join(
-            f"**`{each.name}`**" if each.name == model.default_mechanism else f"`{each.name}`"
+            f"**`{each.name}`**"
+            if each.name in {model.default_mechanism, model.default_with_delta}
+            else f"`{each.name}`"
             for each in mechanisms
             if supports(each, model)
         )
@@ -234,7 +236,7 @@ def models_page() -> str:
     }
     rows = [f"| [`{model.name}`](#{model.name}) | {cell(model.summary)} | {serving[model.name]} |" for model in models]
     described = [line for model in models for line in method_lines(model)]
-    table_lines = table("model", "what it is", "mechanisms, the default in bold")
+    table_lines = table("model", "what it is", "mechanisms, the default in bold (if two: `gaussian` with a delta)")
     return page("Models", *table_lines, *rows, *described)
 
 

@@ -110,22 +110,22 @@ class LinearRegression(JointNormal, NormalRegression):
         "the first), of their squares and of their products; also the noisy number of valid records, unless this "
         "number is public. From the released numbers, inference computes the joint posterior of intercept, slopes and "
         "variance, in the units of the file.",
-        guarantee="The mechanism gives the guarantee. Without texts, and in units of the columns' ranges, one record "
-        "moves all released numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 "
-        "if D is odd, and 4 (D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds. In D, a text "
-        "counts as one column for L2, and for L1 as two, or as one if it has two values.",
+        guarantee="The mechanism gives the guarantee: by default, `gaussian` if the request or its account states a "
+        "delta, else `laplace`. Without texts, and in units of the columns' ranges, one record moves all released "
+        "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
+        "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds. In D, a text counts as one column "
+        "for L2, and for L1 as two, or as one if it has two values.",
         assumptions="The target is normal given the features. The features may have any law: their means, standard "
-        "deviations and correlations in the records have weak priors (means are uniform between the bounds, "
-        "standard deviations are w^2 times the largest possible one with w uniform between 0 and 1, and correlation "
-        "matrices are uniform). By default a slope of numbers scaled to [-1, 1] is N(0, s^2 / d) for d "
-        "features, where log s is standard normal; the residual standard "
-        "deviation is uniform, and the target's standard deviation in the records is half-normal (key spread). Let k = "
-        "variance_strength, let deviation_0 and mean_0 belong to the target, and let level be the value of the "
-        "regression line at the prior means of the features. Then the conjugate prior of the regression is variance ~ "
-        "k * deviation_0^2 / chi-square(2 + k), slope_j ~ N(0, variance / (slope_strength * deviation_j^2)) and level "
-        "~ N(mean_0, variance / strength). Each number is clamped to its public bounds and rounded to a grid of 2^14 "
-        "steps; a record with an invalid number is invalid. Inference assumes that no target reaches its bounds, and "
-        "warns if the posterior contradicts this.",
+        "deviations and correlations in the records have weak priors (means are uniform between the bounds, standard "
+        "deviations are w^2 times the largest possible one with w uniform between 0 and 1, and correlation matrices "
+        "are uniform). By default a slope of numbers scaled to [-1, 1] is N(0, s^2 / d) for d features, where log s is"
+        " standard normal; the residual standard deviation is uniform, and the target's standard deviation in the "
+        "records is half-normal (key spread). Let k = variance_strength, let deviation_0 and mean_0 belong to the "
+        "target, and let level be the value of the regression line at the prior means of the features. Then the "
+        "conjugate prior of the regression is variance ~ k * deviation_0^2 / chi-square(2 + k), slope_j ~ N(0, "
+        "variance / (slope_strength * deviation_j^2)) and level ~ N(mean_0, variance / strength). Each number is "
+        "clamped to its public bounds and rounded to a grid of 2^14 steps; a record with an invalid number is invalid."
+        " Inference assumes that no target reaches its bounds, and warns if the posterior contradicts this.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Neal 2011 "
         "(Hamiltonian chains); Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
         corrections="Bernstein and Sheldon 2019 need fourth moments of the features, which they release with noise or "
