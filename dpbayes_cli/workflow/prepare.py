@@ -183,33 +183,42 @@ def prepare_with_defaults(
             if not options.fresh or {guarantee, guarantee.former} & set(costs):
                 return replace(prepared, has_former_defaults=True)
             prepared.data.close()  # at another cost, the ledger would charge a new draw
-    with_delta = None if options.as_planned else _with_delta_of_account(stated, spec, location, options, ledger)
-    if with_delta is not None:
+    if not options.as_planned and (with_delta := _with_delta_of_account(stated, spec, location, ledger)) is not None:
         prepared = prepare(with_delta, location, options, ledger)
-        try:
-            ledger.preview(prepared.charge)
-        except BudgetError:
-            prepared.data.close()
-        else:
+        if _is_for(prepared.charge, options.charge(spec, location, prepared.charge.account, PureDP()), ledger):
             return prepared
+        prepared.data.close()
     return prepare(spec, location, options, ledger)
 
 
 def _with_delta_of_account(
-    stated: dict[str, Any], spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledger: Ledger
+    stated: dict[str, Any], spec: ReleaseSpec, location: Location, ledger: Ledger
 ) -> ReleaseSpec | None:
-    """Return the request with the account's first delta, if it states no mechanism and this changes the default.
+    """Return the request with the account's first delta, if it names no mechanism and this changes the default."""
+    named = stated.get("mechanism") is not None
+    if named or spec.stated_delta is not None or not model_type(spec.model).default_with_delta:
+        return None
+    delta = ledger.first_delta(_account(spec, location))
+    return (
+        None if delta is None else build_spec({**stated, "privacy": {**(stated.get("privacy") or {}), "delta": delta}})
+    )
 
-    None is returned if the request was charged without a delta. An account's first delta never changes: the same
-    command remains the same request.
+
+def _is_for(with_delta: Charge, without: Charge, ledger: Ledger) -> bool:
+    """Return whether a request means the charge with the account's delta.
+
+    The charge that was made first decides, so that the same command remains the same release, whatever is released or
+    amended later. If none was made, it is the one with a delta, unless the account cannot pay for it.
     """
-    if "mechanism" in stated or spec.stated_delta is not None or not model_type(spec.model).default_with_delta:
-        return None
-    account = _account(spec, location)
-    delta = ledger.first_delta(account)
-    if delta is None or ledger.charged_before(options.charge(spec, location, account, PureDP())):
-        return None
-    return build_spec({**stated, "privacy": {**stated.get("privacy", {}), "delta": delta}})
+    made = [(ledger.charged_before(each), each is with_delta) for each in (with_delta, without)]
+    first = min(((record.sequence, is_it) for records, is_it in made for record in records), default=None)
+    if first is not None:
+        return first[1]
+    try:
+        ledger.preview(with_delta)
+    except BudgetError:
+        return False
+    return True
 
 
 def _account(spec: ReleaseSpec, location: Location) -> str:

@@ -71,6 +71,24 @@ def test_the_same_command_is_the_same_release_whatever_delta_the_account_has_lat
 
 
 @pytest.mark.usefixtures("table")
+def test_a_release_of_the_other_mechanism_changes_nothing(dpbayes: Cli) -> None:
+    dpbayes("budget", "open", "t", "--epsilon", "9", "--delta", "1e-6").exits(0)
+    first = release(dpbayes, "--out", "first")
+    assert release(dpbayes, "--out", "other", "--mechanism", "laplace")["mechanism"] == "laplace"
+    again = release(dpbayes, "--out", "again")
+    assert (again["release_id"], again["replayed"]) == (first["release_id"], True)
+
+
+def test_moved_data_are_not_charged_by_the_other_mechanism(dpbayes: Cli, table: Path) -> None:
+    dpbayes("budget", "open", "t", "--epsilon", "9", "--delta", "1e-6").exits(0)
+    first = release(dpbayes, "--out", "first")
+    table.rename("moved.csv")
+    request = ("release", "moved.csv", "--spec", "spec.yaml", "--eps", "1", "--inference", "naive", "--dataset", "t")
+    dpbayes(*request, "--out", "again").exits(5, "from another source; nothing was charged")
+    assert dpbayes(*request, "--same-data", "--out", "again", "--json").json["release_id"] == first["release_id"]
+
+
+@pytest.mark.usefixtures("table")
 def test_a_planned_request_keeps_the_mechanism_of_its_plan(dpbayes: Cli, tmp_path: Path) -> None:
     ledger = dpb.Ledger(tmp_path / "ledger.sqlite")
     ledger.open("t", epsilon=9, delta="1e-6")
