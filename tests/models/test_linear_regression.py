@@ -272,7 +272,7 @@ def features_of(kind: str, n: int, d: int, rng: np.random.Generator) -> Floats:
 @pytest.mark.calibration
 @pytest.mark.parametrize(
     ("kind", "d", "n", "gaussian", "trials"),
-    [*((kind, 5, 5000, True, 80) for kind in ("normal", "binary", "skewed")), ("normal", 5, 5000, False, 40),
+    [*((kind, 5, 5000, True, 80) for kind in ("normal", "binary", "skewed")), ("normal", 5, 20_000, False, 40),
      ("skewed", 10, 5000, True, 40)],
 )  # fmt: skip
 def test_intervals_of_slopes_cover_the_truth(kind: str, d: int, n: int, gaussian: bool, trials: int) -> None:
