@@ -197,7 +197,7 @@ def test_an_answer_of_a_regression_that_is_worth_nothing_is_told_under_the_defau
     worthless = []
     for epsilon in ("0.02", "3"):
         spec = build_spec({**stated, "privacy": {"epsilon": epsilon, "delta": "1e-6"}})
-        simulation = simulation_of(price(spec, 300), 300, 1)
+        simulation = require_type(simulation_of(price(spec, 300), 300, 1), Simulation)
         expected = Expectation.of(simulation, simulation.run(2))
         worthless.append([interval.is_worthless for interval in expected.intervals.values()][1:])
     assert worthless == [[True, True], [False, False]]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -420,6 +420,7 @@ def test_intervals_that_are_too_narrow_or_too_wide_are_told_before_the_charge(ce
     warnings, note = known_miscalibration(observation, cell.n), known_excess(observation, cell.n)
     assert [told in each for each in (*warnings, note) if each] == [True] * bool(told)
     features = {"values": ["0", "1"]} if cell.kind == "binary" else {"lower": -1, "upper": 1}
+    target: dict[str, Any]
     name, target = "logistic-regression", {"column": "y", "values": ["0", "1"]}
     if isinstance(cell.loss, CountLoss):
         name, target = "poisson-regression", {"column": "y", "upper": 20}
