@@ -33,6 +33,7 @@ def test_without_diffprivlib_its_method_is_refused(records: Path, monkeypatch: p
         study.run(study.grid()[0])
 
 
+@pytest.mark.slow
 def test_without_noise_the_posterior_is_that_of_the_exact_records(records: Path) -> None:
     """At epsilon 900 the noise is small beside the posterior; seeded, so that nothing is left to chance."""
     case = msgspec.structs.replace(study_of(records).cases["split"], precision=1.0)

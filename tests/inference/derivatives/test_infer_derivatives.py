@@ -383,6 +383,7 @@ def test_the_next_point_is_finite_whatever_was_released(kind: Literal["mixed", "
     assert (point == next_point(hostile)).all()
 
 
+@pytest.mark.slow
 def test_chains_for_many_records_take_long_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seeded: 2,100 evaluations; 15,900 if laws on few atoms had to match gradients as closely as the noise allows."""
     calls, evaluate = [0], DerivativeDensity.__call__

@@ -63,6 +63,7 @@ def test_average_effects_of_wide_designs_are_means_over_the_records() -> None:
         assert effects[contrast.name][0] == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.slow
 def test_average_effects_of_wide_designs_weigh_all_records_alike() -> None:
     """Seeded. With moments of the second Hessian, which weighs records by curvature, .45 of the effects are covered."""
     cell, covered = Cell("categorical", 8, 50_000, 3.0), []

@@ -149,6 +149,7 @@ def skewed_groups(
     return observation, scales * -np.expm1(-10.0 / scales)
 
 
+@pytest.mark.slow
 def test_means_of_skewed_numbers_need_the_law_of_the_recorded_ones() -> None:
     """The seeds are fixed, so that the test fails by chance in no run."""
     away = {}
