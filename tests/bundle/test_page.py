@@ -145,6 +145,7 @@ def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: py
     assert "p-value of agreement between chains" in page.text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_figures")
 def test_the_page_of_a_wide_design_shows_whether_chains_drift(dpbayes: Cli) -> None:
     rows = [f"{'yes' if j % 3 else 'no'},{'abcdefghijklmnopqrstuvwxyz'[j % 26]}" for j in range(260)]

@@ -37,6 +37,7 @@ def test_a_table_shows_every_mean_in_its_row_and_panel() -> None:
     assert picture == table_plot("income", ["<=50K", ">50K"], parents, cells, "table")
 
 
+@pytest.mark.slow
 def test_large_table_shows_its_first_rows_and_values() -> None:
     parents = {name: [f"{name}{k}" for k in range(20)] for name in "abc"}
     values = [f"occupation number {k}" for k in range(15)]

@@ -69,6 +69,7 @@ def test_a_posterior_sample_stays_on_its_support_and_costs_less_than_its_range_i
     assert "l1_mean" not in measures, "a draw has no posterior mean"
 
 
+@pytest.mark.slow
 def test_the_posteriors_of_the_paper_are_drawn(dpbayes: Cli, place: Path) -> None:
     done = dpbayes(
         "experiment", str(CONFIG), "--case", "figure-1", "--trials", "40", "--jobs", "1", "--json", "--out", "out"

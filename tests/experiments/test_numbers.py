@@ -15,7 +15,7 @@ import pytest
 
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.study import STUDIES, Study, build_study
-from tests.experiments.studies import BENCHMARK, SMALL, run, write_records
+from tests.experiments.studies import BENCHMARK, REGRESSIONS, SMALL, run, write_records
 
 DIGESTS = {
     "calibration": "2abd8104bc5e1a40", "classification": "61791eacccea0c59",
@@ -33,7 +33,10 @@ PART: dict[str, dict[str, Any]] = {
     "benchmark": {"cases": {name: BENCHMARK["cases"][name] for name in ("coin", "pairs")}},
     "hmm": {"states": ["1"], "epsilon": ["1"]},
     "linear-regression": {"epsilon": ["1"], "prior_variance": ["1"]},
-    "regression-calibration": {"trials": "2"},
+    "regression-calibration": {
+        "trials": "2",
+        "cases": {name: {**case, "methods": ["naive"]} for name, case in REGRESSIONS["cases"].items()},
+    },
     "renyi-utility": {"epsilon": ["0.1"], "orders": ["2"]},
 }
 """What the fast tests compute of studies that take more than a second."""

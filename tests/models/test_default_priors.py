@@ -97,6 +97,7 @@ def test_draws_of_a_mean_have_a_normal_prior() -> None:
         build_spec({**stated, "prior": {"margin": "0.1"}})
 
 
+@pytest.mark.slow
 def test_the_default_interval_of_a_mean_near_a_bound_covers_it() -> None:
     """The mean is 1 % of the range above the bound: 95 % of intervals cover; under a normal prior, 60 % do.
 

@@ -131,6 +131,7 @@ def test_noise_alone_has_no_common_directions() -> None:
     assert np.abs(hessian_law(observation).common).max() < 0.1
 
 
+@pytest.mark.slow
 def test_contrasts_of_steep_regressions_are_covered() -> None:
     """Seeded: .85 of 90 rate ratios; the normal law at the mode of the squares alone covers about half of them."""
     covered = []

@@ -103,6 +103,7 @@ def test_categories_are_coherent() -> None:
     assert np.abs(levels - [0.05, 0.5, 0.95]).mean(axis=(0, 1)).max() < 0.015
 
 
+@pytest.mark.slow
 def test_summaries_are_averages_over_hyperparameters() -> None:
     """Of three groups, what they have in common is hardly known: it adds much to the standard deviation of each."""
     posterior = infer_groups(
