@@ -144,6 +144,7 @@ def test_a_strong_prior_far_from_the_data_needs_many_tilts_and_gets_them() -> No
     assert_means(counts[:, 0], first / mass)
 
 
+@pytest.mark.slow
 def test_expensive_observations_are_left_to_the_chain() -> None:
     wide = observation("known", 10**6, 2000.0, (300_000, 200_000, 490_000))
     assert affordable_draws(wide, 4000) < 4000

@@ -8,13 +8,16 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.models.normal_mean import STEPS
+from tests.conftest import often
 from tests.models.number_laws import LEVELS, quantiles_without_noise
 from tests.plans import model_of
 
 DOMAIN = {"lower": -32.0, "upper": 32.0, "variance": 4.0}
 
 
-@pytest.mark.parametrize(("prior", "precision"), [({"mean": 1.0, "variance": 0.5}, 2.0), ({}, 0.0)])
+@pytest.mark.parametrize(
+    ("prior", "precision"), often([({"mean": 1.0, "variance": 0.5}, 2.0), ({}, 0.0)], 2, several=True)
+)
 def test_without_noise_the_posterior_is_the_conjugate_one(prior: dict[str, float], precision: float) -> None:
     """The default prior is uniform, and so wide here that its ends are not seen."""
     total = precision + 30 / 4.0

@@ -16,6 +16,7 @@ import pytest
 
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.restore import restore
+from tests.conftest import often
 from tests.simulation.calls import Blindness
 from tests.simulation.world import TROUBLES, run
 
@@ -43,7 +44,7 @@ def failure(
     return None
 
 
-@pytest.mark.parametrize("troubles", [TROUBLES, frozenset({"outages"})], ids=["all troubles", "outages"])
+@pytest.mark.parametrize("troubles", often([TROUBLES, frozenset({"outages"})], 2), ids=["all troubles", "outages"])
 def test_no_seed_loses_anything(troubles: frozenset[str], tmp_path: Path) -> None:
     failed = failure(range(FAST), tmp_path / "root", troubles, restore=put_back)
     assert failed is None, failed[1]
@@ -114,7 +115,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", often(PLANTED, 2))
 def test_a_planted_bug_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]
     planted.plant(monkeypatch)
